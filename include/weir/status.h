@@ -12,24 +12,24 @@ extern "C" {
 #endif
 
 /* One list gives code and sentence. */
-#define WEIR_STATUS_LIST(X)                                     \
-    X(WEIR_OK, "ok")                                            \
-    X(WEIR_E_ARGUMENT, "an argument is wrong")                  \
-    X(WEIR_E_NOT_FOUND, "not found")                            \
-    X(WEIR_E_IO, "reading or writing failed")                   \
-    X(WEIR_E_FORMAT, "the file is malformed")                   \
-    X(WEIR_E_UNSUPPORTED, "valid, but not supported")           \
-    X(WEIR_E_MEMORY, "out of memory")                           \
-    X(WEIR_E_LIMIT, "a stated limit is exceeded")               \
-    X(WEIR_E_STATE, "called in the wrong state")                \
-    X(WEIR_E_CANCELLED, "cancelled")                            \
+#define WEIR_STATUS_LIST(X)                                                                                            \
+    X(WEIR_OK, "ok")                                                                                                   \
+    X(WEIR_E_ARGUMENT, "an argument is wrong")                                                                         \
+    X(WEIR_E_NOT_FOUND, "not found")                                                                                   \
+    X(WEIR_E_IO, "reading or writing failed")                                                                          \
+    X(WEIR_E_FORMAT, "the file is malformed")                                                                          \
+    X(WEIR_E_UNSUPPORTED, "valid, but not supported")                                                                  \
+    X(WEIR_E_MEMORY, "out of memory")                                                                                  \
+    X(WEIR_E_LIMIT, "a stated limit is exceeded")                                                                      \
+    X(WEIR_E_STATE, "called in the wrong state")                                                                       \
+    X(WEIR_E_CANCELLED, "cancelled")                                                                                   \
     X(WEIR_E_DEVICE, "the device failed")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUM(code, text) code,
     WEIR_STATUS_LIST(WEIR_STATUS_ENUM)
 #undef WEIR_STATUS_ENUM
-    WEIR_STATUS_COUNT
+        WEIR_STATUS_COUNT
 } weir_status;
 
 enum { WEIR_ERROR_BYTES = 1024 };

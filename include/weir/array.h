@@ -1,0 +1,62 @@
+/* weir: lazy arrays.
+ *
+ * An array is a node of a graph until it is evaluated. The graph is the scope:
+ * its arrays die with it unless kept. An op that is given bad input records the
+ * first error in the graph and returns a poisoned array; ops on poisoned arrays
+ * stay poisoned; weir_eval reports the error. So no op call needs a check.
+ *
+ * Threads: a graph and its arrays belong to one thread at a time; different
+ * graphs of one device may be used by different threads. */
+#ifndef WEIR_ARRAY_H
+#define WEIR_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/dtype.h"
+#include "weir/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WEIR_MAX_DIMS = 8 };
+
+typedef struct weir_device weir_device; /* where programs run */
+typedef struct weir_graph weir_graph;
+typedef struct weir_array weir_array;
+
+/* name "cpu". n_threads 0: one per core this process may use. Errors: ARGUMENT, MEMORY, UNSUPPORTED. */
+weir_status weir_device_open(const char *name, int n_threads, weir_device **out, weir_error *err);
+/* All graphs of the device must be freed before. NULL is allowed. */
+void weir_device_close(weir_device *device);
+
+weir_status weir_graph_new(weir_device *device, weir_graph **out, weir_error *err);
+void weir_graph_free(weir_graph *graph);
+/* The first error of the graph, WEIR_OK when there is none. */
+weir_status weir_graph_error(const weir_graph *graph, weir_error *err);
+
+/* Compute arrays (all of one graph). Afterwards each has data. */
+weir_status weir_eval(weir_array *const *arrays, int n, weir_error *err);
+/* The same graph result through reference kernels without fusion, for comparison. */
+weir_status weir_eval_reference(weir_array *const *arrays, int n, weir_error *err);
+/* Contiguous row-major data of an evaluated array; NULL when it was not evaluated, is poisoned or is empty.
+ * Lives as long as the array. */
+const void *weir_array_data(const weir_array *array);
+weir_dtype weir_array_dtype(const weir_array *array);
+int weir_array_n_dims(const weir_array *array);
+int64_t weir_array_dim(const weir_array *array, int axis); /* axis may be negative */
+int64_t weir_array_size(const weir_array *array);          /* elements */
+/* An evaluated array as a leaf of another graph of the same device; storage is shared and counted. */
+weir_array *weir_array_keep(weir_graph *to, const weir_array *array);
+
+/* Promotion of two dtypes, written down in docs/arrays.md: bool < unsigned < signed < float; within a kind the wider;
+ * unsigned with signed: the narrowest signed type that holds both (u64: i64); integer with float: that float;
+ * f16 with bf16: f32; bf16 with f32: f32. */
+weir_dtype weir_dtype_promote(weir_dtype a, weir_dtype b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

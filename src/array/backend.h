@@ -1,0 +1,62 @@
+/* What a backend gives the array room, and what its kernels receive. */
+#ifndef WR_ARRAY_BACKEND_H
+#define WR_ARRAY_BACKEND_H
+
+#include "array/op.h"
+#include "base/pool.h"
+
+/* An operand of a kernel: strides in elements; data already at the offset. */
+typedef struct wr_tensor {
+    void *data;
+    weir_dtype dtype;
+    int n_dims;
+    int64_t shape[WR_MAX_DIMS], strides[WR_MAX_DIMS];
+} wr_tensor;
+
+typedef struct wr_step wr_step;
+/* Runs one thread's share of a step. Thread counts must never change bits: split by outputs, never inside a sum. */
+typedef void (*wr_kernel)(const wr_step *step, int thread, int n_threads);
+
+/* One call of one kernel inside a program; everything is fixed when the program is compiled (data pointers of
+ * inputs are set again by wr_program_run for ad-hoc graphs). */
+struct wr_step {
+    wr_op_id op;
+    bool barrier; /* wait for all threads before this step */
+    wr_kernel kernel;
+    const char *variant; /* name of the chosen kernel, for the trace */
+    const void *args;    /* the op's args struct */
+    wr_tensor out;
+    int n_in;
+    wr_tensor *in;        /* [n_in] */
+    void *scratch;        /* scratch_bytes of the kernel row, shared by all threads, 64-byte aligned */
+    const void *prepared; /* result of the kernel's prepare step, when it has one */
+};
+
+/* A kernel that a backend offers for an op. The first row whose fits() is true is used; the reference is last.
+ * A kernel may ask for a prepare step on one input (activations quantised to integers, say): the compiler runs it
+ * before, once for all steps that read the same input with the same prepare function. */
+typedef struct wr_kernel_row {
+    const char *name;                  /* "avx2", "ref" */
+    bool (*fits)(const wr_step *step); /* pure; NULL: always. Looks at shapes, dtypes, strides, args */
+    wr_kernel run;
+    size_t (*scratch_bytes)(const wr_step *step, int n_threads); /* NULL: none */
+    wr_kernel prepare; /* NULL: none. Sees the step with in[prepare_input]; writes step->scratch */
+    int prepare_input;
+    size_t (*prepare_bytes)(const wr_step *step);
+} wr_kernel_row;
+
+typedef struct wr_backend {
+    const char *name; /* "cpu" */
+    /* Rows for an op, ended by a row whose run is NULL; the last real row is the reference. NULL: not offered. */
+    const wr_kernel_row *(*kernels)(wr_op_id op);
+    /* Bytes of a weight in the backend's own layout; 0: it keeps the published one. args->packed is 0. */
+    size_t (*packed_bytes)(const wr_linear_args *args);
+    /* Write that layout; data, scales, biases as published; each thread its share. */
+    void (*pack)(const wr_linear_args *args, const void *data, const void *scales, const void *biases, void *packed,
+                 int thread, int n_threads);
+} wr_backend;
+
+/* Each backend room defines its own. */
+const wr_backend *wr_backend_cpu(void);
+
+#endif
