@@ -6,6 +6,7 @@
 
 #include "array/backend.h"
 #include "base/mem.h"
+#include "weir/ops.h"
 
 /* Counted storage: data of leaves, evaluated results, weights, KV pages. */
 typedef struct wr_buffer {
@@ -60,6 +61,9 @@ weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_tabl
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,
                                weir_array *row_seq, weir_array *row_pos, weir_array *sinks,
                                const wr_attention_args *args);
+/* Frequencies and attention factor of a published scaling, in double (array/rope.c); options->dims must be set. Errors:
+ * ARGUMENT with the option's name. Models call this once and pass the args to wr_rope_table. */
+weir_status wr_rope_resolve(const weir_rope_options *options, wr_rope_table_args *out, weir_error *err);
 weir_array *wr_rope_table(weir_array *positions, const wr_rope_table_args *args);
 weir_array *wr_rope_apply(weir_array *x, weir_array *table, bool interleaved);
 
