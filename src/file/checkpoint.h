@@ -26,12 +26,12 @@ struct wr_gguf; /* file/gguf.h */
  * GGUF: data is rows of blocks, rows*cols/block_values*block_bytes bytes. */
 typedef struct wr_weight {
     weir_quant quant;
-    weir_dtype dtype;           /* dense: of data; affine: of scales and biases; else unused */
-    int64_t experts;            /* 1 for a plain matrix */
-    int64_t rows, cols;         /* out, in; per expert */
+    weir_dtype dtype;                   /* dense: of data; affine: of scales and biases; else unused */
+    int64_t experts;                    /* 1 for a plain matrix */
+    int64_t rows, cols;                 /* out, in; per expert */
     const void *data, *scales, *biases; /* views into the checkpoint; NULL where the mode has none */
     size_t data_bytes, scales_bytes, biases_bytes;
-    float global_scale;         /* nvfp4 with a global scale; else 1 */
+    float global_scale; /* nvfp4 with a global scale; else 1 */
 } wr_weight;
 
 /* model: a folder, a .gguf file, or "owner/name" found in the Hugging Face cache
@@ -39,7 +39,7 @@ typedef struct wr_weight {
 weir_status wr_checkpoint_open(const char *model, wr_checkpoint **out, weir_error *err);
 void wr_checkpoint_close(wr_checkpoint *checkpoint);
 
-const char *wr_checkpoint_path(const wr_checkpoint *c);   /* folder or file, resolved */
+const char *wr_checkpoint_path(const wr_checkpoint *c); /* folder or file, resolved */
 const wr_config *wr_checkpoint_config(const wr_checkpoint *c);
 const wr_config *wr_checkpoint_generation_config(const wr_checkpoint *c); /* NULL when there is none */
 const struct wr_gguf *wr_checkpoint_gguf(const wr_checkpoint *c);         /* NULL for safetensors */
@@ -66,10 +66,10 @@ void wr_checkpoint_drop(const wr_checkpoint *c, const void *data, size_t bytes);
 
 /* For `weir inspect`: the stored tensors one by one, in file order, with stored names. */
 typedef struct wr_tensor_info {
-    const char *name;  /* as in the file */
+    const char *name;   /* as in the file */
     const char *format; /* "bf16", "u32", "q4_k" */
     int n_dims;
-    int64_t shape[8];  /* outermost first */
+    int64_t shape[8]; /* outermost first */
     size_t bytes;
 } wr_tensor_info;
 int64_t wr_checkpoint_n_tensors(const wr_checkpoint *c);

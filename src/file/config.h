@@ -16,7 +16,8 @@ bool wr_config_has(const wr_config *config, const char *key); /* present and not
 /* Reading with bounds: a value of another type or outside [low, high] is an
  * error that names key and value. `_or` gives fallback when absent or null. A key
  * may be a path: "rope_scaling.factor". */
-weir_status wr_config_int(const wr_config *c, const char *key, int64_t low, int64_t high, int64_t *out, weir_error *err);
+weir_status wr_config_int(const wr_config *c, const char *key, int64_t low, int64_t high, int64_t *out,
+                          weir_error *err);
 weir_status wr_config_int_or(const wr_config *c, const char *key, int64_t low, int64_t high, int64_t fallback,
                              int64_t *out, weir_error *err);
 weir_status wr_config_float_or(const wr_config *c, const char *key, double low, double high, double fallback,
@@ -29,9 +30,8 @@ weir_status wr_config_string_or(const wr_config *c, const char *key, const char 
 weir_status wr_config_count(const wr_config *c, const char *key, int64_t *n, weir_error *err);
 weir_status wr_config_int_at(const wr_config *c, const char *key, int64_t index, int64_t low, int64_t high,
                              int64_t *out, weir_error *err);
-weir_status wr_config_float_at(const wr_config *c, const char *key, int64_t index, double low, double high,
-                               double *out, weir_error *err);
-weir_status wr_config_string_at(const wr_config *c, const char *key, int64_t index, const char **out,
-                                weir_error *err);
+weir_status wr_config_float_at(const wr_config *c, const char *key, int64_t index, double low, double high, double *out,
+                               weir_error *err);
+weir_status wr_config_string_at(const wr_config *c, const char *key, int64_t index, const char **out, weir_error *err);
 
 #endif
