@@ -28,6 +28,8 @@ static const struct {
 #undef ROW
 };
 
-const char *weir_quant_name(weir_quant_mode mode) { return (unsigned)mode < WEIR_QUANT_COUNT ? quants[mode].name : "?"; }
+const char *weir_quant_name(weir_quant_mode mode) {
+    return (unsigned)mode < WEIR_QUANT_COUNT ? quants[mode].name : "?";
+}
 int64_t wr_quant_block_values(weir_quant_mode mode) { return wr_quant_is_gguf(mode) ? quants[mode].values : 0; }
 int64_t wr_quant_block_bytes(weir_quant_mode mode) { return wr_quant_is_gguf(mode) ? quants[mode].bytes : 0; }

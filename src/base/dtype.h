@@ -59,9 +59,12 @@ static inline float wr_e2m1_to_f32(uint32_t nibble) {
 static inline float wr_e4m3_to_f32(uint8_t b) {
     uint32_t exponent = (b >> 3) & 15, mantissa = b & 7;
     float magnitude;
-    if (exponent == 15 && mantissa == 7) magnitude = wr_f32_from_bits(0x7fc00000u);
-    else if (exponent == 0) magnitude = (float)mantissa * 0x1p-9f;
-    else magnitude = wr_f32_from_bits((exponent + 120) << 23 | mantissa << 20);
+    if (exponent == 15 && mantissa == 7)
+        magnitude = wr_f32_from_bits(0x7fc00000u);
+    else if (exponent == 0)
+        magnitude = (float)mantissa * 0x1p-9f;
+    else
+        magnitude = wr_f32_from_bits((exponent + 120) << 23 | mantissa << 20);
     return b & 0x80 ? -magnitude : magnitude;
 }
 /* E8M0: 2^(s - 127); 255 is NaN; 0 is the subnormal 2^-127. */

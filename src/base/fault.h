@@ -8,9 +8,11 @@
 
 typedef enum wr_fault_kind { WR_FAULT_MEMORY, WR_FAULT_IO, WR_FAULT_KINDS } wr_fault_kind;
 
-/* Let the nth call from now fail (1 = the next); 0 switches off. */
+/* Let the nth call from now fail, once (1 = the next); 0 switches off. With
+ * UINT64_MAX nothing fails and the calls are counted. */
 void wr_fault_arm(wr_fault_kind kind, uint64_t nth);
-/* Calls seen since the last arm. */
+/* Calls seen since the last arm with nth > 0, while armed: switching off stops
+ * the count and keeps it. */
 uint64_t wr_fault_calls(wr_fault_kind kind);
 /* To be asked at each injection point: true means "fail now". */
 bool wr_fault_hit(wr_fault_kind kind);

@@ -17,16 +17,16 @@ void wr_err_context(weir_error *err, const char *format, ...) __attribute__((for
 
 #define WR_FAIL(err, code, ...) wr_fail_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 
-#define WR_TRY(call)                                \
-    do {                                            \
-        weir_status wr_try_status_ = (call);        \
-        if (wr_try_status_ != WEIR_OK) return wr_try_status_; \
+#define WR_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        weir_status wr_try_status_ = (call);                                                                           \
+        if (wr_try_status_ != WEIR_OK) return wr_try_status_;                                                          \
     } while (0)
 
-#define WR_TRY_GOTO(status, call, label)            \
-    do {                                            \
-        (status) = (call);                          \
-        if ((status) != WEIR_OK) goto label;        \
+#define WR_TRY_GOTO(status, call, label)                                                                               \
+    do {                                                                                                               \
+        (status) = (call);                                                                                             \
+        if ((status) != WEIR_OK) goto label;                                                                           \
     } while (0)
 
 /* A fault of ours, not of the world: prints state and aborts. On in release. */
