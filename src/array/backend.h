@@ -47,6 +47,8 @@ typedef struct wr_kernel_row {
 
 typedef struct wr_backend {
     const char *name; /* "cpu" */
+    /* Asked when a device is opened: can this backend run here, as the environment wants it? */
+    weir_status (*check)(weir_error *err);
     /* Rows for an op, ended by a row whose run is NULL; the last real row is the reference. NULL: not offered. */
     const wr_kernel_row *(*kernels)(wr_op_id op);
     /* Bytes of a weight in the backend's own layout; 0: it keeps the published one. args->packed is 0. */
