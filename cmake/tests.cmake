@@ -1,0 +1,80 @@
+# Tests, fuzz targets, examples. What tools/run_tests.py has to run is written
+# to tests.tsv in the build folder: kind, name, file.
+enable_testing()
+set(manifest "")
+
+pkg_check_modules(cmocka IMPORTED_TARGET cmocka)
+
+function(note_test kind name file)
+    set(manifest "${manifest}${kind}\t${name}\t${file}\n" PARENT_SCOPE)
+endfunction()
+
+# tests/support/*.c is linked into every test; tests/<room>/*.c without the
+# prefix test_ into every test of that room.
+if(cmocka_FOUND AND NOT WEIR_FUZZ)
+    file(GLOB support CONFIGURE_DEPENDS tests/support/*.c)
+    foreach(room ${rooms})
+        file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
+        file(GLOB helpers CONFIGURE_DEPENDS tests/${room}/*.c)
+        list(FILTER helpers EXCLUDE REGEX "/test_[^/]*\\.c$")
+        foreach(source ${tests})
+            get_filename_component(name ${source} NAME_WE)
+            string(REGEX REPLACE "^test_" "test_${room}_" target ${name})
+            set(kind fast)
+            if(name MATCHES "^test_slow_")
+                set(kind slow)
+            endif()
+            add_executable(${target} ${source} ${helpers} ${support})
+            target_include_directories(${target} PRIVATE tests)
+            target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                WR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+            target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_${room}} -Wl,--end-group
+                PkgConfig::cmocka)
+            add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+            note_test(${kind} ${target} $<TARGET_FILE:${target}>)
+        endforeach()
+    endforeach()
+endif()
+
+# fuzz/fuzz_<name>.c: a libFuzzer target, or a program that replays the corpus.
+file(GLOB fuzzers CONFIGURE_DEPENDS fuzz/fuzz_*.c)
+foreach(source ${fuzzers})
+    get_filename_component(target ${source} NAME_WE)
+    string(REGEX REPLACE "^fuzz_" "" name ${target})
+    if(WEIR_FUZZ)
+        add_executable(${target} ${source})
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer,address,undefined)
+    else()
+        set(target fuzz_replay_${name})
+        add_executable(${target} ${source} fuzz/replay.c)
+        add_test(NAME ${target} COMMAND ${target} fuzz/corpus/${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+        note_test(replay ${target} $<TARGET_FILE:${target}>)
+    endif()
+    target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group)
+endforeach()
+
+# Examples see only what a user sees: the public headers and the library.
+if(NOT WEIR_FUZZ)
+    file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
+    foreach(source ${examples})
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(example_${name} ${source})
+        target_compile_options(example_${name} PRIVATE -Wall -Wextra $<$<BOOL:${WEIR_WERROR}>:-Werror>)
+        target_link_libraries(example_${name} PRIVATE weir_shared m)
+        if(sanitize)
+            target_link_options(example_${name} PRIVATE -fsanitize=${sanitize})
+        endif()
+        note_test(example example_${name} $<TARGET_FILE:example_${name}>)
+    endforeach()
+
+    # Measuring programs; built, never run by the tests.
+    file(GLOB benches CONFIGURE_DEPENDS bench/bench_*.c)
+    foreach(source ${benches})
+        get_filename_component(target ${source} NAME_WE)
+        add_executable(${target} ${source})
+        target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group)
+    endforeach()
+endif()
+
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/tests.tsv CONTENT "${manifest}")
