@@ -23,8 +23,13 @@ weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array
 /* down(act(gate(x)) * up(x)); act is silu, or gelu_tanh when hyper.gelu. */
 weir_array *wr_layer_mlp(const wr_step_graph *s, int64_t layer, weir_array *x);
 
+/* The whole body of families whose layer is x + attention(norm(x)), then x + mlp(norm(x)). */
+weir_array *wr_body_pre_norm(const wr_model *model, const wr_step_inputs *in);
+
 /* Configuration that most families read alike: sizes, eps, tied head, biases off, one rope, one KV group. */
 weir_status wr_configure_common(const wr_config *config, wr_hyper *hyper, weir_error *err);
+/* rope_theta from where configurations carry it. */
+weir_status wr_configure_rope_base(const wr_config *config, double fallback, double *base, weir_error *err);
 /* Fill hyper->rope[index] from rope_theta-like base and the config's rope_scaling (or default scaling). */
 weir_status wr_configure_rope(const wr_config *config, wr_hyper *hyper, int index, double base, bool scaled,
                               weir_error *err);

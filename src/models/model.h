@@ -16,13 +16,24 @@ typedef enum wr_slot {
     WR_SLOT_HEAD,
     WR_N_GLOBAL_SLOTS,
     WR_SLOT_ATTN_NORM = WR_N_GLOBAL_SLOTS, /* before attention */
-    WR_SLOT_Q, WR_SLOT_K, WR_SLOT_V, WR_SLOT_O,
-    WR_SLOT_Q_BIAS, WR_SLOT_K_BIAS, WR_SLOT_V_BIAS, WR_SLOT_O_BIAS,
-    WR_SLOT_Q_NORM, WR_SLOT_K_NORM,
+    WR_SLOT_Q,
+    WR_SLOT_K,
+    WR_SLOT_V,
+    WR_SLOT_O,
+    WR_SLOT_Q_BIAS,
+    WR_SLOT_K_BIAS,
+    WR_SLOT_V_BIAS,
+    WR_SLOT_O_BIAS,
+    WR_SLOT_Q_NORM,
+    WR_SLOT_K_NORM,
     WR_SLOT_ATTN_OUT_NORM, /* after attention, before the residual */
     WR_SLOT_FFN_NORM,
-    WR_SLOT_GATE, WR_SLOT_UP, WR_SLOT_DOWN,
-    WR_SLOT_GATE_BIAS, WR_SLOT_UP_BIAS, WR_SLOT_DOWN_BIAS,
+    WR_SLOT_GATE,
+    WR_SLOT_UP,
+    WR_SLOT_DOWN,
+    WR_SLOT_GATE_BIAS,
+    WR_SLOT_UP_BIAS,
+    WR_SLOT_DOWN_BIAS,
     WR_SLOT_FFN_OUT_NORM,
     WR_N_SLOTS
 } wr_slot;
@@ -42,8 +53,8 @@ typedef struct wr_hyper {
     int64_t vocab, hidden, n_layers, n_heads, n_kv_heads, head_dim, ffn, max_positions;
     float norm_eps, norm_offset; /* weight + offset in rms norms */
     bool tied, qkv_bias, o_bias, mlp_bias, gelu;
-    float embed_scale;           /* multiplies the embedding; 1 for most */
-    float attn_scale;            /* 1/sqrt(head_dim) for most */
+    float embed_scale;                 /* multiplies the embedding; 1 for most */
+    float attn_scale;                  /* 1/sqrt(head_dim) for most */
     float attn_softcap, logit_softcap; /* 0: none */
     bool rope_interleaved;
     int n_ropes;
@@ -56,12 +67,12 @@ typedef struct wr_hyper {
 /* A bound weight: where it lies in the checkpoint, then where it was laid out. */
 typedef struct wr_bound {
     bool present;
-    bool vector;           /* f32 [rows] */
-    wr_weight source;      /* matrices */
-    wr_linear_args args;   /* matrices; args.packed set once loaded that way */
-    size_t offset, bytes;  /* in the weight arena; 0 bytes: stays in the mapped file */
+    bool vector;          /* f32 [rows] */
+    wr_weight source;     /* matrices */
+    wr_linear_args args;  /* matrices; args.packed set once loaded that way */
+    size_t offset, bytes; /* in the weight arena; 0 bytes: stays in the mapped file */
     wr_buffer *data, *scales, *biases;
-    const char *name;      /* the checkpoint's; in the model's arena */
+    const char *name; /* the checkpoint's; in the model's arena */
 } wr_bound;
 
 typedef struct wr_family wr_family;
@@ -70,10 +81,10 @@ typedef struct wr_model {
     wr_checkpoint *checkpoint; /* borrowed */
     wr_hyper hyper;
     wr_bound global[WR_N_GLOBAL_SLOTS];
-    wr_bound *layers;      /* [n_layers][WR_N_SLOTS] */
-    wr_arena arena;        /* names */
-    size_t weight_bytes;   /* arena of laid-out weights */
-    size_t mapped_bytes;   /* weights that stay in the file */
+    wr_bound *layers;    /* [n_layers][WR_N_SLOTS] */
+    wr_arena arena;      /* names */
+    size_t weight_bytes; /* arena of laid-out weights */
+    size_t mapped_bytes; /* weights that stay in the file */
     void *weights;
 } wr_model;
 
@@ -88,11 +99,12 @@ typedef struct wr_step_inputs {
 struct wr_family {
     const char *name;
     const char *const *model_types; /* NULL-ended */
-    const wr_weight_rule *rules;    /* ended by name NULL */
+    const wr_weight_rule *rules;    /* beside wr_rules_common; ended by name NULL */
     weir_status (*configure)(const wr_config *config, wr_hyper *hyper, weir_error *err);
     weir_array *(*body)(const wr_model *model, const wr_step_inputs *in); /* -> [T, hidden] f32 */
 };
-extern const wr_family *const wr_families[]; /* NULL-ended */
+extern const wr_family *const wr_families[];   /* NULL-ended */
+extern const wr_weight_rule wr_rules_common[]; /* names that every family here shares; ended by name NULL */
 
 /* Find the family, read the configuration, bind every weight; nothing is loaded, so this serves `weir inspect`. */
 weir_status wr_model_open(wr_checkpoint *checkpoint, const wr_backend *backend, wr_model **out, weir_error *err);
