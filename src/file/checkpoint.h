@@ -23,7 +23,8 @@ struct wr_gguf; /* file/gguf.h */
 /* A weight matrix as stored. Dense: data is [experts?, rows, cols] of dtype.
  * MLX modes: data u32 [experts?, rows, cols*bits/32], scales and biases
  * [experts?, rows, cols/group] (dtype: of scales and biases for affine).
- * GGUF: data is rows of blocks, rows*cols/block_values*block_bytes bytes. */
+ * GGUF: data is rows of blocks, rows*cols/block_values*block_bytes bytes.
+ * Pointers are aligned for their elements (not more). */
 typedef struct wr_weight {
     weir_quant quant;
     weir_dtype dtype;                   /* dense: of data; affine: of scales and biases; else unused */
@@ -31,7 +32,8 @@ typedef struct wr_weight {
     int64_t rows, cols;                 /* out, in; per expert */
     const void *data, *scales, *biases; /* views into the checkpoint; NULL where the mode has none */
     size_t data_bytes, scales_bytes, biases_bytes;
-    float global_scale; /* nvfp4 with a global scale; else 1 */
+    float global_scale;         /* factor on every value: nvfp4 with a global scale; else 1 */
+    const float *global_scales; /* [experts]: one factor each instead (the checkpoint's); else NULL */
 } wr_weight;
 
 /* model: a folder, a .gguf file, or "owner/name" found in the Hugging Face cache
@@ -56,7 +58,8 @@ weir_status wr_checkpoint_weight(wr_checkpoint *c, const char *module, int64_t e
  * into out (caller's). Marks it as used. */
 weir_status wr_checkpoint_vector(wr_checkpoint *c, const char *name, int64_t n, float *out, weir_error *err);
 bool wr_checkpoint_has_tensor(const wr_checkpoint *c, const char *name);
-/* Mark a tensor as known and not needed (rotary inv_freq buffers and the like). */
+/* Mark a tensor as known and not needed (rotary inv_freq buffers and the like). A
+ * last '*' stands for any rest: "vision_tower.*". */
 void wr_checkpoint_ignore(wr_checkpoint *c, const char *name);
 /* Error that names the first tensors nobody asked for, if there are any. */
 weir_status wr_checkpoint_all_used(const wr_checkpoint *c, weir_error *err);

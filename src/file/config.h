@@ -1,16 +1,29 @@
 /* A model's configuration: the config.json of a checkpoint, or for GGUF the same
  * keys made from its metadata, so that a model family reads one form only.
- * Looks in `text_config` first, then in the root. Values borrow from the
+ * Looks in `text_config` first, then in the root; a path whose first part is in
+ * `text_config` is looked for only there. Values borrow from the
  * checkpoint and die with it. */
 #ifndef WR_FILE_CONFIG_H
 #define WR_FILE_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
 
+struct json_t; /* jansson's */
+
 typedef struct wr_config wr_config;
+
+/* name is for messages; max 16 MiB. */
+weir_status wr_config_parse(const char *text, size_t bytes, const char *name, wr_config **out, weir_error *err);
+weir_status wr_config_read(const char *path, wr_config **out, weir_error *err);
+/* From values already made; root is taken, also on failure. */
+weir_status wr_config_make(struct json_t *root /* take */, const char *name, wr_config **out, weir_error *err);
+void wr_config_free(wr_config *config);
+/* The value itself, borrowed; NULL when absent or null. */
+const struct json_t *wr_config_find(const wr_config *config, const char *key);
 
 bool wr_config_has(const wr_config *config, const char *key); /* present and not null */
 /* Reading with bounds: a value of another type or outside [low, high] is an

@@ -1,0 +1,107 @@
+/* Owns the one-time setup of jansson. */
+#include "file/json.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+
+static void set_allocators(void) { json_set_alloc_funcs(wr_malloc, wr_free); }
+
+void wr_json_setup(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, set_allocators);
+}
+
+/* Control characters would let a file write to the reader's terminal. */
+static void make_printable(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e) *text = '?';
+}
+
+/* jansson parses by recursion, so depth is counted before. */
+static weir_status check_depth(const char *text, size_t bytes, const char *name, weir_error *err) {
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        if (quoted) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                quoted = false;
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > WR_JSON_DEPTH)
+                return WR_FAIL(err, WEIR_E_FORMAT, "%s: JSON nested deeper than %d at byte %zu", name, WR_JSON_DEPTH,
+                               i);
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return WEIR_OK;
+}
+
+weir_status wr_json_parse(const char *text, size_t bytes, const char *name, json_t **out, weir_error *err) {
+    wr_json_setup();
+    *out = NULL;
+    WR_TRY(check_depth(text, bytes, name, err));
+    json_error_t error = {0};
+    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (*out) return WEIR_OK;
+    /* jansson leaves the text empty when an allocation failed. */
+    if (error.text[0] == 0 || json_error_code(&error) == json_error_out_of_memory)
+        return WR_FAIL(err, WEIR_E_MEMORY, "%s: out of memory for its JSON", name);
+    make_printable(error.text);
+    return WR_FAIL(err, WEIR_E_FORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
+}
+
+/* Python's json module writes Infinity; some published configurations have it. */
+static void replace_infinity(char *text, size_t bytes) {
+    bool quoted = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (quoted) {
+            if (text[i] == '\\')
+                i++;
+            else if (text[i] == '"')
+                quoted = false;
+        } else if (text[i] == '"') {
+            quoted = true;
+        } else if (text[i] == 'I' && bytes - i >= 8 && memcmp(text + i, "Infinity", 8) == 0) {
+            memcpy(text + i, "1e308   ", 8);
+        }
+    }
+}
+
+weir_status wr_json_read(const char *path, size_t max_bytes, json_t **out, weir_error *err) {
+    char *text;
+    size_t bytes;
+    *out = NULL;
+    WR_TRY(wr_file_read(path, max_bytes, &text, &bytes, err));
+    weir_status status;
+    if (bytes == 0) {
+        status = WR_FAIL(err, WEIR_E_FORMAT, "%s is empty; download it again", path);
+    } else {
+        replace_infinity(text, bytes);
+        status = wr_json_parse(text, bytes, path, out, err);
+    }
+    wr_free(text);
+    return status;
+}
+
+void wr_json_show(const json_t *value, char *out, size_t cap) {
+    switch (value ? json_typeof(value) : JSON_NULL) {
+    case JSON_OBJECT: snprintf(out, cap, "an object"); break;
+    case JSON_ARRAY: snprintf(out, cap, "a list of %zu", json_array_size(value)); break;
+    case JSON_STRING: snprintf(out, cap, "\"%.40s\"", json_string_value(value)); break;
+    case JSON_INTEGER: snprintf(out, cap, "%lld", (long long)json_integer_value(value)); break;
+    case JSON_REAL: snprintf(out, cap, "%g", json_real_value(value)); break;
+    case JSON_TRUE: snprintf(out, cap, "true"); break;
+    case JSON_FALSE: snprintf(out, cap, "false"); break;
+    case JSON_NULL: snprintf(out, cap, "null"); break;
+    }
+    make_printable(out);
+}
