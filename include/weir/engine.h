@@ -105,7 +105,8 @@ typedef enum weir_finish {
     WEIR_FINISH_NONE,
     WEIR_FINISH_STOP,     /* an end token or a stop string */
     WEIR_FINISH_LENGTH,   /* max_tokens or the context's end */
-    WEIR_FINISH_CANCELLED
+    WEIR_FINISH_CANCELLED,
+    WEIR_FINISH_ERROR /* the model gave no finite logit; other sequences go on */
 } weir_finish;
 
 typedef enum weir_event_kind {

@@ -2,6 +2,8 @@
  * both the fastest and the most exact choice. */
 #include "models/layers.h"
 
+#include "base/dtype.h"
+
 static const wr_bound *bound_at(const wr_step_graph *s, int64_t layer, wr_slot slot) {
     return slot < WR_N_GLOBAL_SLOTS ? &s->model->global[slot] : &s->model->layers[layer * WR_N_SLOTS + slot];
 }

@@ -1,0 +1,49 @@
+/* Pages of keys and values. A KV group is a set of layers with the same reach
+ * (everything, or a window); each group has its own pool of pages and a block
+ * table row for each running sequence. One page number serves all layers of its
+ * group. */
+#ifndef WR_ENGINE_KV_H
+#define WR_ENGINE_KV_H
+
+#include "models/model.h"
+
+enum { WR_PAGE_TOKENS = 64 };
+
+typedef struct wr_kv_group {
+    int64_t window; /* 0: all keys */
+    int64_t n_pages, n_free;
+    int32_t *free;    /* [n_pages], a stack */
+    wr_buffer *table; /* i32 [max_batch, max_pages]; -1: no page */
+} wr_kv_group;
+
+typedef struct wr_kv {
+    int n_groups;
+    int64_t max_batch, max_pages; /* pages a sequence can have at the largest context */
+    wr_kv_group group[WR_MAX_KV_GROUPS];
+    int64_t n_layers;
+    wr_buffer **keys, **values; /* [n_layers], views into memory */
+    uint8_t *memory;
+    size_t bytes;
+} wr_kv;
+
+/* How many pages each group gets, and the bytes of it all. kv_bytes 0: the default of weir/engine.h.
+ * Errors: LIMIT when kv_bytes does not hold one page a group. */
+typedef struct wr_kv_plan {
+    int64_t n_pages[WR_MAX_KV_GROUPS], max_pages;
+    size_t bytes;
+} wr_kv_plan;
+weir_status wr_kv_plan_make(const wr_model *model, int64_t max_context, int64_t max_batch, int64_t max_step_tokens,
+                            size_t kv_bytes, weir_dtype dtype, wr_kv_plan *plan, weir_error *err);
+
+weir_status wr_kv_init(wr_kv *kv, const wr_model *model, const wr_kv_plan *plan, int64_t max_batch, weir_dtype dtype,
+                       weir_error *err);
+void wr_kv_deinit(wr_kv *kv);
+
+/* Make positions [first, end) of the sequence in slot writable, and drop pages that no later query sees. All or
+ * nothing: false when pages are short. */
+bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end);
+void wr_kv_release(wr_kv *kv, int64_t slot);
+/* The most tokens that one sequence alone could hold, prefilled in chunks of max_step_tokens. */
+int64_t wr_kv_capacity(const wr_kv *kv, int64_t max_step_tokens);
+
+#endif
