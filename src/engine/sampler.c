@@ -43,6 +43,13 @@ weir_status wr_sampler_init(wr_sampler *s, const weir_sampling *options, int64_t
         if (!s->bias) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu logit biases", options->n_logit_bias);
         memcpy(s->bias, options->logit_bias, options->n_logit_bias * sizeof *s->bias);
     }
+    if (penalises(options) || options->n_logit_bias) {
+        s->adjusted = wr_malloc((size_t)vocab * sizeof *s->adjusted);
+        if (!s->adjusted) {
+            wr_sampler_deinit(s);
+            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for adjusted logits");
+        }
+    }
     if (penalises(options)) {
         s->output_counts = wr_calloc((size_t)vocab, sizeof *s->output_counts);
         s->in_prompt = wr_calloc((size_t)vocab, 1);
@@ -57,10 +64,11 @@ weir_status wr_sampler_init(wr_sampler *s, const weir_sampling *options, int64_t
 
 void wr_sampler_deinit(wr_sampler *s) {
     wr_free(s->bias);
+    wr_free(s->adjusted);
     wr_free(s->output_counts);
     wr_free(s->in_prompt);
     wr_free(s->seen);
-    s->bias = NULL, s->output_counts = NULL, s->in_prompt = NULL, s->seen = NULL;
+    s->bias = NULL, s->adjusted = NULL, s->output_counts = NULL, s->in_prompt = NULL, s->seen = NULL;
 }
 
 void wr_sampler_see(wr_sampler *s, int32_t token, bool output) {
@@ -190,9 +198,13 @@ static int64_t cut_top_p(wr_candidate *c, int64_t n, bool sorted, float top_p, d
     return kept;
 }
 
-int32_t wr_sample(const wr_sampler *s, float *logits, wr_candidate *scratch, int64_t position) {
+int32_t wr_sample(const wr_sampler *s, const float *logits, wr_candidate *scratch, int64_t position) {
     const weir_sampling *o = &s->options;
-    apply_penalties(s, logits);
+    if (s->adjusted) {
+        memcpy(s->adjusted, logits, (size_t)s->vocab * sizeof *logits);
+        apply_penalties(s, s->adjusted);
+        logits = s->adjusted;
+    }
     if (o->temperature == 0) return greedy(logits, s->vocab);
     int64_t n = 0;
     bool sorted = o->top_k > 0 && o->top_k < s->vocab;

@@ -16,6 +16,7 @@ typedef struct wr_sampler {
     weir_sampling options;
     weir_logit_bias *bias; /* owned copy */
     int64_t vocab;
+    float *adjusted;         /* [vocab] logits after penalties and bias; NULL without either */
     uint32_t *output_counts; /* [vocab], NULL without penalties */
     uint8_t *in_prompt;      /* [vocab] */
     int32_t *seen;           /* distinct tokens, in order of first sight */
@@ -34,7 +35,7 @@ double wr_logsumexp(const float *logits, int64_t vocab);
 /* The k best by value, falling, lower id first among equals; NaN is never chosen. Returns how many (<= k). */
 int wr_top_tokens(const float *logits, int64_t vocab, int k, wr_candidate *out);
 
-/* Choose the token for `position`. Changes logits. scratch: [vocab]. -1 when no logit is finite. */
-int32_t wr_sample(const wr_sampler *s, float *logits, wr_candidate *scratch, int64_t position);
+/* Choose the token for `position`. scratch: [vocab]. -1 when no logit is finite. */
+int32_t wr_sample(const wr_sampler *s, const float *logits, wr_candidate *scratch, int64_t position);
 
 #endif

@@ -1,5 +1,4 @@
-/* Owns the held-back text. The first half of the buffer is text still held, the
- * second half what the last call gave out, so that the view stays valid. */
+/* Owns the held-back text and, until the next step, the text that was given out. */
 #include "engine/stop.h"
 
 #include <string.h>
@@ -26,7 +25,8 @@ weir_status wr_stop_gate_init(wr_stop_gate *g, const char *const *strings, size_
         }
     }
     g->capacity = WEIR_MAX_STOP_BYTES + push_bytes_max + 8;
-    g->held = wr_malloc(g->capacity * 2); /* the second half is what was given out last */
+    g->held = wr_malloc(g->capacity * 3);
+    g->given = g->held + g->capacity;
     if (g->held) return WEIR_OK;
     wr_stop_gate_deinit(g);
     return WR_FAIL(err, WEIR_E_MEMORY, "no memory for held-back text");
@@ -37,6 +37,8 @@ void wr_stop_gate_deinit(wr_stop_gate *g) {
     wr_free(g->held);
     *g = (wr_stop_gate){0};
 }
+
+void wr_stop_gate_begin(wr_stop_gate *g) { g->n_given = 0; }
 
 char *wr_stop_gate_space(wr_stop_gate *g, size_t *bytes) {
     *bytes = g->capacity - g->n_held;
@@ -62,8 +64,10 @@ static size_t find_prefix(const wr_stop_gate *g) {
 
 /* Give out the first `bytes` held bytes and keep `kept` after them. */
 static void give(wr_stop_gate *g, size_t bytes, size_t kept, const char **out, size_t *out_bytes) {
-    char *given = g->held + g->capacity;
+    wr_assert(g->n_given + bytes <= 2 * g->capacity);
+    char *given = g->given + g->n_given;
     memcpy(given, g->held, bytes);
+    g->n_given += bytes;
     memmove(g->held, g->held + bytes, kept);
     g->n_held = kept;
     *out = given;

@@ -23,10 +23,12 @@ weir_status wr_stop_gate_init(wr_stop_gate *g, const char *const *strings, size_
                               weir_error *err);
 void wr_stop_gate_deinit(wr_stop_gate *g);
 
+/* A new step: what was given out before is no longer needed. Between two calls there may be one push and one flush. */
+void wr_stop_gate_begin(wr_stop_gate *g);
 /* Room for new text: append at most *bytes to the returned place, then call wr_stop_gate_push with the count. */
 char *wr_stop_gate_space(wr_stop_gate *g, size_t *bytes);
 /* Returns true when a stop string is complete: what stands before it is the last text. out (view, valid until the next
- * space/push/flush) and out_bytes: text that is free to go. */
+ * begin) and out_bytes: text that is free to go. */
 bool wr_stop_gate_push(wr_stop_gate *g, size_t added, const char **out, size_t *out_bytes);
 /* The end: everything that was held. */
 void wr_stop_gate_flush(wr_stop_gate *g, const char **out, size_t *out_bytes);

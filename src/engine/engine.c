@@ -1,0 +1,169 @@
+/* Owns engines: opening makes everything that a step needs (weights laid out,
+ * memory taken, programs compiled), so that a step does none of it. */
+#include <string.h>
+
+#include "engine/internal.h"
+#include "engine/vocab.h"
+
+enum {
+    DEFAULT_CONTEXT = 8192,
+    DEFAULT_BATCH = 8,
+    DEFAULT_STEP_TOKENS = 512,
+    MAX_BATCH = 1024,
+    MAX_STEP_TOKENS = 8192,
+    MAX_HEAD_ROWS = 64,
+    MIN_HEAD_ROWS = 8
+};
+
+static weir_status check_count(const char *name, int64_t value, int64_t high, weir_error *err) {
+    if (value >= 1 && value <= high) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT, "%s is %lld; it must be from 1 to %lld", name, (long long)value,
+                   (long long)high);
+}
+
+/* Defaults filled in, everything in range. */
+static weir_status settle_options(weir_engine *e, weir_error *err) {
+    weir_engine_options *o = &e->options;
+    int64_t model_context = e->model->hyper.max_positions;
+    if (!o->device) o->device = "cpu";
+    if (!o->max_context) o->max_context = model_context < DEFAULT_CONTEXT ? model_context : DEFAULT_CONTEXT;
+    if (!o->max_batch) o->max_batch = DEFAULT_BATCH;
+    if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
+    if (!o->kv_dtype) o->kv_dtype = WEIR_DTYPE_F16;
+    if (o->max_context > model_context)
+        return WR_FAIL(err, WEIR_E_LIMIT, "a context of %lld tokens is more than the model's %lld",
+                       (long long)o->max_context, (long long)model_context);
+    WR_TRY(check_count("max_context", o->max_context, model_context, err));
+    WR_TRY(check_count("max_batch", o->max_batch, MAX_BATCH, err));
+    WR_TRY(check_count("max_step_tokens", o->max_step_tokens, MAX_STEP_TOKENS, err));
+    if (o->max_step_tokens < o->max_batch)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "max_step_tokens %lld is less than max_batch %lld",
+                       (long long)o->max_step_tokens, (long long)o->max_batch);
+    if (o->kv_dtype != WEIR_DTYPE_F16 && o->kv_dtype != WEIR_DTYPE_BF16 && o->kv_dtype != WEIR_DTYPE_F32)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "kv_dtype %s; it must be f16, bf16 or f32", weir_dtype_name(o->kv_dtype));
+    return WEIR_OK;
+}
+
+static weir_status open_buffers(weir_engine *e, weir_error *err) {
+    const wr_hyper *h = &e->model->hyper;
+    size_t rows = (size_t)e->options.max_step_tokens, batch = (size_t)e->options.max_batch;
+    e->head_rows = e->options.max_batch < MIN_HEAD_ROWS   ? MIN_HEAD_ROWS
+                   : e->options.max_batch > MAX_HEAD_ROWS ? MAX_HEAD_ROWS
+                                                          : e->options.max_batch;
+    if (e->head_rows > e->options.max_step_tokens) e->head_rows = e->options.max_step_tokens;
+    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->tokens, err));
+    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->row_seq, err));
+    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->row_pos, err));
+    WR_TRY(wr_buffer_new((size_t)(e->head_rows * h->hidden) * sizeof(float), &e->head_in, err));
+    e->staging = wr_malloc(rows * (size_t)h->hidden * sizeof *e->staging);
+    e->wanted = wr_malloc(rows * sizeof *e->wanted);
+    e->candidates = wr_malloc((size_t)h->vocab * sizeof *e->candidates);
+    e->event_capacity = rows + 2 * batch; /* each row reports at most once, each sequence may finish */
+    e->events = wr_malloc(e->event_capacity * sizeof *e->events);
+    e->slot_used = wr_calloc(batch, sizeof *e->slot_used);
+    if (!e->staging || !e->wanted || !e->candidates || !e->events || !e->slot_used)
+        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the step's buffers; lower max_step_tokens");
+    return WEIR_OK;
+}
+
+static weir_status check_vocab(const weir_engine *e, weir_error *err) {
+    int64_t pieces = weir_tokenizer_vocab_size(e->tokenizer);
+    if (pieces <= e->model->hyper.vocab) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_FORMAT, "the tokenizer has %lld tokens, the model's vocab_size is %lld",
+                   (long long)pieces, (long long)e->model->hyper.vocab);
+}
+
+static weir_status open_engine(weir_engine *e, const char *model, weir_error *err) {
+    WR_TRY(wr_checkpoint_open(model, &e->checkpoint, err));
+    WR_TRY(weir_device_open(e->options.device ? e->options.device : "cpu", e->options.n_threads, &e->device, err));
+    WR_TRY(wr_model_open(e->checkpoint, e->device->backend, &e->model, err));
+    WR_TRY(settle_options(e, err));
+    WR_TRY(wr_vocab_open(e->checkpoint, &e->tokenizer, err));
+    WR_TRY(check_vocab(e, err));
+    e->n_eos = weir_tokenizer_eos(e->tokenizer, &e->eos);
+    wr_kv_plan plan;
+    const weir_engine_options *o = &e->options;
+    WR_TRY(wr_kv_plan_make(e->model, o->max_context, o->max_batch, o->max_step_tokens, o->kv_bytes, o->kv_dtype, &plan,
+                           err));
+    WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
+    WR_TRY(wr_kv_init(&e->kv, e->model, &plan, o->max_batch, o->kv_dtype, err));
+    WR_TRY(open_buffers(e, err));
+    return wr_engine_programs_new(e, err);
+}
+
+weir_status weir_engine_open(const char *model, const weir_engine_options *options, weir_engine **out,
+                             weir_error *err) {
+    *out = NULL;
+    if (!model || !*model) return WR_FAIL(err, WEIR_E_ARGUMENT, "no model named");
+    weir_engine *e = wr_calloc(1, sizeof *e);
+    if (!e) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the engine");
+    if (options) e->options = *options;
+    weir_status st = open_engine(e, model, err);
+    if (st != WEIR_OK) {
+        weir_engine_close(e);
+        return st;
+    }
+    *out = e;
+    return WEIR_OK;
+}
+
+void weir_engine_close(weir_engine *e) {
+    if (!e) return;
+    wr_assert(!e->first); /* sequences outlive their engine: the caller's fault */
+    wr_engine_programs_free(e);
+    wr_kv_deinit(&e->kv);
+    wr_buffer_release(e->tokens);
+    wr_buffer_release(e->row_seq);
+    wr_buffer_release(e->row_pos);
+    wr_buffer_release(e->head_in);
+    wr_free(e->staging);
+    wr_free(e->wanted);
+    wr_free(e->candidates);
+    wr_free(e->top);
+    wr_free(e->events);
+    wr_free(e->slot_used);
+    wr_model_close(e->model);
+    weir_tokenizer_close(e->tokenizer);
+    weir_device_close(e->device);
+    wr_checkpoint_close(e->checkpoint);
+    wr_free(e);
+}
+
+void weir_engine_get_info(const weir_engine *e, weir_engine_info *info) {
+    const wr_hyper *h = &e->model->hyper;
+    *info = (weir_engine_info){.family = e->model->family->name,
+                               .path = wr_checkpoint_path(e->checkpoint),
+                               .vocab_size = h->vocab,
+                               .hidden_size = h->hidden,
+                               .n_layers = h->n_layers,
+                               .max_context = e->options.max_context,
+                               .max_batch = e->options.max_batch,
+                               .max_step_tokens = e->options.max_step_tokens,
+                               .page_tokens = WR_PAGE_TOKENS,
+                               .weight_bytes = e->model->weight_bytes + e->model->mapped_bytes,
+                               .kv_bytes = e->kv.bytes,
+                               .activation_bytes = e->arena_bytes,
+                               .n_threads = wr_pool_threads(e->device->pool),
+                               .chat_template = weir_tokenizer_chat_template(e->tokenizer)};
+    for (int i = 0; i < e->body.n; i++) info->program_bytes += wr_program_own_bytes(e->body.program[i]);
+    for (int i = 0; i < e->head.n; i++) info->program_bytes += wr_program_own_bytes(e->head.program[i]);
+}
+
+const weir_tokenizer *weir_engine_tokenizer(const weir_engine *e) { return e->tokenizer; }
+
+const int32_t *weir_engine_eos(const weir_engine *e, size_t *n) {
+    *n = e->n_eos;
+    return e->eos;
+}
+
+void weir_engine_get_stats(const weir_engine *e, weir_engine_stats *stats) {
+    *stats = e->stats;
+    for (const weir_seq *s = e->first; s; s = s->next) {
+        stats->running += s->state == WR_SEQ_RUNNING;
+        stats->waiting += s->state == WR_SEQ_WAITING;
+    }
+    for (int i = 0; i < e->kv.n_groups; i++) {
+        stats->kv_pages_total += e->kv.group[i].n_pages;
+        stats->kv_pages_used += e->kv.group[i].n_pages - e->kv.group[i].n_free;
+    }
+}

@@ -1,0 +1,263 @@
+/* The one step loop. A step: end what was cancelled, let waiting sequences in,
+ * choose rows (one for each decoding sequence, chunks of prompts with what is
+ * left), run the body, run the head on the rows whose logits are wanted, sample,
+ * report. A row's bits do not depend on the other rows, so none of the choices
+ * made here changes a result. */
+#include <string.h>
+#include <time.h>
+
+#include "engine/internal.h"
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static weir_event *report(weir_engine *e, weir_seq *s, weir_event_kind kind) {
+    wr_assert(e->n_events < e->event_capacity);
+    weir_event *event = &e->events[e->n_events++];
+    *event = (weir_event){.seq = s, .user = s->user, .kind = kind, .token = -1, .text = ""};
+    return event;
+}
+
+/* The character that stayed incomplete and the text that was held back come with the last event. */
+static void finish(weir_engine *e, weir_seq *s, weir_finish reason, bool drop_held) {
+    weir_event *event = report(e, s, WEIR_EVENT_FINISH);
+    event->finish = reason;
+    event->position = s->n_tokens;
+    s->state = WR_SEQ_DONE;
+    wr_seq_free_pages(s);
+    if (drop_held) return; /* a stop string ended the text; what follows it is not part of the answer */
+    size_t room, rest_bytes;
+    char *space = wr_stop_gate_space(&s->gate, &room);
+    size_t added = weir_token_decoder_finish(&s->decoder, space, room);
+    const char *rest;
+    if (wr_stop_gate_push(&s->gate, added, &event->text, &event->text_bytes)) return;
+    wr_stop_gate_flush(&s->gate, &rest, &rest_bytes);
+    event->text_bytes += rest_bytes; /* the gate gives text out contiguously */
+}
+
+static void end_cancelled(weir_engine *e) {
+    for (weir_seq *s = e->first; s; s = s->next)
+        if (s->state != WR_SEQ_DONE && atomic_load(&s->cancelled)) finish(e, s, WEIR_FINISH_CANCELLED, false);
+}
+
+static void admit_waiting(weir_engine *e) {
+    int64_t slot = 0;
+    for (weir_seq *s = e->first; s; s = s->next) {
+        if (s->state != WR_SEQ_WAITING) continue;
+        while (slot < e->options.max_batch && e->slot_used[slot]) slot++;
+        if (slot == e->options.max_batch) return;
+        e->slot_used[slot] = true;
+        s->slot = slot;
+        s->state = WR_SEQ_RUNNING;
+    }
+}
+
+/* The youngest running sequence gives its pages back and waits; it will be prefilled again, to the same bits. */
+static weir_seq *preempt_youngest(weir_engine *e, const weir_seq *keep) {
+    weir_seq *youngest = NULL;
+    for (weir_seq *s = e->first; s; s = s->next)
+        if (s->state == WR_SEQ_RUNNING) youngest = s;
+    if (!youngest || youngest == keep) return NULL;
+    wr_seq_free_pages(youngest);
+    youngest->n_rows = 0;
+    youngest->state = WR_SEQ_WAITING;
+    e->stats.preemptions++;
+    return youngest;
+}
+
+/* Pages for the next n rows of s, taken from younger sequences if need be. 0: s itself must wait. */
+static bool reserve(weir_engine *e, weir_seq *s, int64_t n, int64_t *total_rows) {
+    while (!wr_kv_reserve(&e->kv, s->slot, s->n_cached, s->n_cached + n)) {
+        weir_seq *victim = preempt_youngest(e, NULL);
+        *total_rows = 0;
+        for (weir_seq *i = e->first; i; i = i->next) *total_rows += i->n_rows;
+        if (!victim || victim == s) return false;
+    }
+    return true;
+}
+
+static int64_t rows_left(const weir_seq *s) { return s->state == WR_SEQ_RUNNING ? s->n_tokens - s->n_cached : 0; }
+
+/* Rows of every sequence for this step; returns how many. */
+static int64_t choose_rows(weir_engine *e) {
+    int64_t total = 0, limit = e->options.max_step_tokens;
+    for (weir_seq *s = e->first; s; s = s->next) s->n_rows = 0;
+    for (int pass = 0; pass < 2; pass++) /* decoding sequences first, so that a long prompt never holds them up */
+        for (weir_seq *s = e->first; s; s = s->next) {
+            int64_t left = rows_left(s);
+            if (left == 0 || (left == 1) != (pass == 0) || total == limit) continue;
+            int64_t n = left < limit - total ? left : limit - total;
+            if (!reserve(e, s, n, &total)) continue;
+            if (s->state == WR_SEQ_RUNNING) s->n_rows = n, total += n;
+        }
+    return total;
+}
+
+/* A step just above a bucket would be mostly padding: leave the surplus of a prompt to the next step. */
+static int64_t trim_to_bucket(weir_engine *e, int64_t total) {
+    int bucket = wr_bucket_for(&e->body, total);
+    if (bucket == 0 || e->body.rows[bucket] - total <= e->body.rows[bucket] / 8) return total;
+    int64_t surplus = total - e->body.rows[bucket - 1];
+    for (weir_seq *s = e->first; s; s = s->next)
+        if (s->n_rows > surplus && s->n_rows > 1) {
+            s->n_rows -= surplus;
+            return total - surplus;
+        }
+    return total;
+}
+
+static bool wants_logits(const weir_seq *s, int64_t position) {
+    if (position == s->n_tokens - 1) return s->generate;
+    return s->score_prompt && position + 1 < s->n_prompt && position + 1 > s->n_scored;
+}
+
+/* Fill the input buffers; the wanted rows go to e->wanted. Returns how many are wanted. */
+static int64_t fill_inputs(weir_engine *e, int64_t bucket_rows) {
+    int32_t *tokens = e->tokens->data, *row_seq = e->row_seq->data, *row_pos = e->row_pos->data;
+    int64_t row = 0, n_wanted = 0;
+    for (weir_seq *s = e->first; s; s = s->next)
+        for (int64_t i = 0; i < s->n_rows; i++, row++) {
+            int64_t position = s->n_cached + i;
+            tokens[row] = s->tokens[position];
+            row_seq[row] = (int32_t)s->slot;
+            row_pos[row] = (int32_t)position;
+            if (wants_logits(s, position)) e->wanted[n_wanted++] = (wr_wanted){s, row, position};
+        }
+    for (; row < bucket_rows; row++) tokens[row] = 0, row_seq[row] = -1, row_pos[row] = 0;
+    return n_wanted;
+}
+
+/* Log-probability of a token and the best of its row, from raw logits. */
+static void add_logprobs(weir_engine *e, weir_event *event, const float *logits, int32_t token, int n_top) {
+    int64_t vocab = e->model->hyper.vocab;
+    double lse = wr_logsumexp(logits, vocab), floor = -1e30; /* finite, whatever the logits are */
+    double logprob = (double)logits[token] - lse;
+    event->has_logprob = true;
+    event->logprob = (float)(logprob > floor ? logprob : floor);
+    if (!n_top) return;
+    weir_token_logprob *top = e->top + (size_t)(event - e->events) * WEIR_MAX_TOP_LOGPROBS;
+    event->n_top = wr_top_tokens(logits, vocab, n_top, e->candidates);
+    for (int i = 0; i < event->n_top; i++) {
+        logprob = (double)e->candidates[i].logit - lse;
+        top[i] = (weir_token_logprob){e->candidates[i].token, (float)(logprob > floor ? logprob : floor)};
+    }
+    event->top = top;
+}
+
+static bool ends(const weir_engine *e, const weir_seq *s, int32_t token) {
+    for (size_t i = 0; !s->ignore_eos && i < e->n_eos; i++)
+        if (e->eos[i] == token) return true;
+    for (size_t i = 0; i < s->n_stop_tokens; i++)
+        if (s->stop_tokens[i] == token) return true;
+    return false;
+}
+
+/* Decode the token's text into the event; true when a stop string is complete. */
+static bool add_text(weir_seq *s, weir_event *event, int32_t token) {
+    size_t room, added = 0;
+    char *space = wr_stop_gate_space(&s->gate, &room);
+    weir_token_decoder_push(&s->decoder, token, space, room, &added, NULL);
+    return wr_stop_gate_push(&s->gate, added, &event->text, &event->text_bytes);
+}
+
+static void score(weir_engine *e, weir_seq *s, const float *logits, int64_t position) {
+    weir_event *event = report(e, s, WEIR_EVENT_SCORE);
+    event->token = s->tokens[position + 1];
+    event->position = position + 1;
+    add_logprobs(e, event, logits, event->token, s->top_logprobs);
+    s->n_scored = position + 1;
+}
+
+static void generate(weir_engine *e, weir_seq *s, const float *logits) {
+    if (s->n_tokens == s->capacity) { /* the context was full with the prompt */
+        finish(e, s, WEIR_FINISH_LENGTH, false);
+        return;
+    }
+    weir_event *event = report(e, s, WEIR_EVENT_TOKEN);
+    int64_t position = s->n_tokens;
+    int32_t token = wr_sample(&s->sampler, logits, e->candidates, position);
+    if (token < 0) {
+        e->n_events--;
+        finish(e, s, WEIR_FINISH_ERROR, false);
+        return;
+    }
+    if (s->logprobs) add_logprobs(e, event, logits, token, s->top_logprobs);
+    event->token = token;
+    event->position = position;
+    s->tokens[s->n_tokens++] = token;
+    e->stats.generated_tokens++;
+    wr_sampler_see(&s->sampler, token, true);
+    if (ends(e, s, token))
+        finish(e, s, WEIR_FINISH_STOP, false);
+    else if (add_text(s, event, token))
+        finish(e, s, WEIR_FINISH_STOP, true);
+    else if (s->n_tokens == s->capacity)
+        finish(e, s, WEIR_FINISH_LENGTH, false);
+}
+
+/* Copy the wanted rows out of the body's output, since the head's program uses the same memory. */
+static void stage_rows(weir_engine *e, const float *hidden, int64_t n_wanted) {
+    size_t width = (size_t)e->model->hyper.hidden;
+    for (int64_t i = 0; i < n_wanted; i++)
+        memcpy(e->staging + (size_t)i * width, hidden + (size_t)e->wanted[i].row * width, width * sizeof *hidden);
+}
+
+/* Logits of the wanted rows, head_rows at a time, each handed to its sequence. */
+static weir_status run_head(weir_engine *e, int64_t n_wanted, weir_error *err) {
+    size_t width = (size_t)e->model->hyper.hidden, vocab = (size_t)e->model->hyper.vocab;
+    for (int64_t at = 0; at < n_wanted; at += e->head_rows) {
+        int64_t n = n_wanted - at < e->head_rows ? n_wanted - at : e->head_rows;
+        wr_program *program = e->head.program[wr_bucket_for(&e->head, n)];
+        memcpy(e->head_in->data, e->staging + (size_t)at * width, (size_t)n * width * sizeof *e->staging);
+        WR_TRY(wr_program_run(program, err));
+        const float *logits = wr_program_output(program, 0)->data;
+        for (int64_t i = 0; i < n; i++) {
+            const wr_wanted *w = &e->wanted[at + i];
+            if (w->position == w->seq->n_prompt - 1 || w->position >= w->seq->n_prompt) {
+                if (w->seq->generate) generate(e, w->seq, logits + (size_t)i * vocab);
+            } else
+                score(e, w->seq, logits + (size_t)i * vocab, w->position);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* After the rows are written: count them, and end sequences that only wanted scores. */
+static void advance(weir_engine *e) {
+    for (weir_seq *s = e->first; s; s = s->next) {
+        if (!s->n_rows || s->state != WR_SEQ_RUNNING) continue;
+        s->n_cached += s->n_rows;
+        if (!s->generate && s->n_cached == s->n_tokens) finish(e, s, WEIR_FINISH_LENGTH, false);
+    }
+}
+
+weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *n_events, weir_error *err) {
+    uint64_t start = now_ns();
+    e->n_events = 0;
+    *events = e->events;
+    *n_events = 0;
+    for (weir_seq *s = e->first; s; s = s->next) wr_stop_gate_begin(&s->gate);
+    end_cancelled(e);
+    admit_waiting(e);
+    int64_t total = trim_to_bucket(e, choose_rows(e));
+    if (total) {
+        int bucket = wr_bucket_for(&e->body, total);
+        int64_t n_wanted = fill_inputs(e, e->body.rows[bucket]);
+        wr_program *program = e->body.program[bucket];
+        WR_TRY(wr_program_run(program, err));
+        for (weir_seq *s = e->first; s; s = s->next)
+            if (s->n_rows && s->n_cached < s->n_prompt)
+                e->stats.prompt_tokens +=
+                    (uint64_t)(s->n_rows < s->n_prompt - s->n_cached ? s->n_rows : s->n_prompt - s->n_cached);
+        stage_rows(e, wr_program_output(program, 0)->data, n_wanted);
+        WR_TRY(run_head(e, n_wanted, err));
+        advance(e);
+        e->stats.steps++;
+    }
+    *n_events = e->n_events;
+    e->stats.step_ns += now_ns() - start;
+    return WEIR_OK;
+}
