@@ -7,13 +7,15 @@
 #include "array/backend.h"
 #include "base/mem.h"
 #include "weir/ops.h"
+#include "weir/ops.h"
 
 /* Counted storage: data of leaves, evaluated results, weights, KV pages. */
 typedef struct wr_buffer {
     atomic_int count;
     void *data;
     size_t bytes;
-    bool owned; /* by wr_pages_alloc; else borrowed and outlives the buffer */
+    bool owned; /* else borrowed and outlives the buffer */
+    bool pages; /* owned and from wr_pages_alloc; small ones lie behind the header in one block */
 } wr_buffer;
 weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err);              /* zeroed */
 weir_status wr_buffer_view(void *data, size_t bytes, wr_buffer **out, weir_error *err); /* borrowed */
@@ -33,6 +35,10 @@ struct weir_array {
     /* Set for WR_OP_DATA, and for any node once evaluated. */
     wr_buffer *buffer;
     int64_t offset, strides[WR_MAX_DIMS]; /* elements */
+    /* Place in the graph's order of creation, which is a topological order; state is read and written in it. */
+    uint32_t index;
+    uint32_t mark, slot;       /* scratch of one compilation */
+    weir_array *next_buffered; /* the graph's list of nodes that hold a buffer */
 };
 
 struct weir_device {
@@ -40,6 +46,8 @@ struct weir_device {
     wr_pool *pool;
     struct wr_program_cache *cache;
 };
+/* A device over any backend; weir_device_open is this over the named one. Close with weir_device_close. */
+weir_status wr_device_open(const wr_backend *backend, int n_threads, weir_device **out, weir_error *err);
 
 /* New node; runs infer; on any fault records the graph's first error and returns the poisoned node. args are copied.
  * Never NULL. */
@@ -48,6 +56,15 @@ weir_array *wr_node(weir_graph *graph, wr_op_id op, weir_array *const *in, int n
 weir_array *wr_leaf(weir_graph *graph, weir_dtype dtype, int n_dims, const int64_t *shape, const int64_t *strides,
                     int64_t offset, wr_buffer *buffer);
 weir_device *wr_graph_device(const weir_graph *graph);
+/* Record the graph's first error; the poisoned node. */
+weir_array *wr_poison(weir_graph *graph, weir_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* State: a buffer that outlives the program is a leaf; an INPLACE op (kv_write) takes it, or the result of an earlier
+ * INPLACE op on it, as input 0, and its result is the same storage. Ops read and write state in the order in which
+ * they were made in the graph, whichever of the two nodes they name: an op made before the write sees the old
+ * contents, one made after it the new. A view (slice, transpose, reshape, broadcast) is no read; the op that uses it
+ * is. No other buffer may overlap a buffer that is written. */
 
 /* Linear layers over a weight (packed or as published); the leaves of the weight come from wr_leaf. */
 weir_array *wr_linear(weir_array *x, const wr_linear_args *args, weir_array *data, weir_array *scales,
@@ -64,6 +81,10 @@ weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v
 /* Frequencies and attention factor of a published scaling, in double (array/rope.c); options->dims must be set. Errors:
  * ARGUMENT with the option's name. Models call this once and pass the args to wr_rope_table. */
 weir_status wr_rope_resolve(const weir_rope_options *options, wr_rope_table_args *out, weir_error *err);
+/* Rotary frequencies and the factor on cos and sin of any published scaling, in double. options->dims 0: head_dim.
+ * Errors: ARGUMENT with the offending value. */
+weir_status wr_rope_frequencies(const weir_rope_options *options, int head_dim, wr_rope_table_args *out,
+                                weir_error *err);
 weir_array *wr_rope_table(weir_array *positions, const wr_rope_table_args *args);
 weir_array *wr_rope_apply(weir_array *x, weir_array *table, bool interleaved);
 

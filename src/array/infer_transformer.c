@@ -1,0 +1,173 @@
+/* Shape and dtype rules of norms, rotary embedding, attention, KV pages and convolution. */
+#include "array/internal.h"
+
+static const char *name(const weir_array *out) { return wr_ops[out->op].name; }
+
+static weir_status like(weir_array *out, const weir_array *x) {
+    out->dtype = x->dtype;
+    out->n_dims = x->n_dims;
+    for (int i = 0; i < x->n_dims; i++) out->shape[i] = x->shape[i];
+    return WEIR_OK;
+}
+
+static bool is(const weir_array *a, weir_dtype dtype, int n_dims) { return a->dtype == dtype && a->n_dims == n_dims; }
+
+weir_status wr_infer_norm(weir_array *out, weir_error *err) {
+    const weir_array *x = out->in[0];
+    if (!wr_is_float(x->dtype) || x->n_dims < 1)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: input %s must be a float with at least one axis", name(out),
+                       wr_describe(x).s);
+    for (int i = 1; i < out->n_in; i++) {
+        const weir_array *w = out->in[i];
+        if (w->n_dims != 1 || !wr_is_float(w->dtype) || w->shape[0] != x->shape[x->n_dims - 1])
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: %s %s does not fit input %s", name(out),
+                           i == 1 ? "weight" : "bias", wr_describe(w).s, wr_describe(x).s);
+    }
+    return like(out, x);
+}
+
+weir_status wr_infer_rope_table(weir_array *out, weir_error *err) {
+    const wr_rope_table_args *args = out->args;
+    const weir_array *positions = out->in[0];
+    if (!wr_is_index(positions->dtype) || positions->n_dims != 1)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "rope_table: positions %s must be i32 or i64 [T]",
+                       wr_describe(positions).s);
+    if (args->half < 1 || args->half > WR_ROPE_MAX_HALF)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "rope_table: %d rotated pairs, 1 to %d are possible", args->half,
+                       WR_ROPE_MAX_HALF);
+    out->dtype = WEIR_DTYPE_F32;
+    out->n_dims = 3;
+    out->shape[0] = positions->shape[0];
+    out->shape[1] = 2;
+    out->shape[2] = args->half;
+    return WEIR_OK;
+}
+
+weir_status wr_infer_rope(weir_array *out, weir_error *err) {
+    const weir_array *x = out->in[0], *table = out->in[1];
+    if (!wr_is_float(x->dtype) || x->n_dims != 3 || !is(table, WEIR_DTYPE_F32, 3) || table->shape[0] != x->shape[0] ||
+        table->shape[1] != 2 || table->shape[2] > x->shape[2] / 2)
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "rope: input %s (float [T, H, D]) and table %s (f32 [T, 2, half]) do not fit", wr_describe(x).s,
+                       wr_describe(table).s);
+    return like(out, x);
+}
+
+weir_status wr_infer_attention(weir_array *out, weir_error *err) {
+    const wr_attention_args *args = out->args;
+    const weir_array *q = out->in[0], *k = out->in[1], *v = out->in[2];
+    bool good = wr_is_float(q->dtype) && q->n_dims == 4 && is(k, q->dtype, 4) && is(v, q->dtype, 4);
+    good = good && k->shape[0] == q->shape[0] && v->shape[0] == q->shape[0] && k->shape[1] == v->shape[1] &&
+           k->shape[2] == v->shape[2] && k->shape[3] == q->shape[3] &&
+           (k->shape[1] > 0 ? q->shape[1] % k->shape[1] == 0 : q->shape[1] == 0);
+    if (!good)
+        return WR_FAIL(
+            err, WEIR_E_ARGUMENT,
+            "attention: q %s, k %s, v %s do not fit [B,H,L,D], [B,G,S,D], [B,G,S,E] of one float dtype with H a "
+            "multiple of G",
+            wr_describe(q).s, wr_describe(k).s, wr_describe(v).s);
+    if (out->n_in != 3 + args->has_mask + args->has_sinks)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "attention: %d inputs do not fit mask %d, sinks %d", out->n_in,
+                       args->has_mask, args->has_sinks);
+    if (args->has_mask) {
+        const weir_array *mask = out->in[3];
+        if (mask->n_dims != 4 || (mask->dtype != WEIR_DTYPE_BOOL && !wr_is_float(mask->dtype)) ||
+            mask->shape[0] != q->shape[0] || mask->shape[1] != q->shape[1] || mask->shape[2] != q->shape[2] ||
+            mask->shape[3] != k->shape[2])
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "attention: mask %s must be bool or float [B,H,L,S] for q %s and k %s",
+                           wr_describe(mask).s, wr_describe(q).s, wr_describe(k).s);
+    }
+    if (args->has_sinks) {
+        const weir_array *sinks = out->in[3 + args->has_mask];
+        if (!is(sinks, WEIR_DTYPE_F32, 1) || sinks->shape[0] != q->shape[1])
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "attention: sinks %s must be f32 [%lld]", wr_describe(sinks).s,
+                           (long long)q->shape[1]);
+    }
+    if (args->window < 0)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "attention: window is %lld; 0 means none", (long long)args->window);
+    like(out, q);
+    out->shape[3] = v->shape[3];
+    return WEIR_OK;
+}
+
+/* in[first..first+2]: block_table i32 [S, max_pages], row_seq i32 [T], row_pos i32 [T]. */
+static weir_status check_rows(const weir_array *out, int first, int64_t n_rows, weir_error *err) {
+    const weir_array *table = out->in[first], *seq = out->in[first + 1], *pos = out->in[first + 2];
+    if (is(table, WEIR_DTYPE_I32, 2) && is(seq, WEIR_DTYPE_I32, 1) && is(pos, WEIR_DTYPE_I32, 1) &&
+        seq->shape[0] == n_rows && pos->shape[0] == n_rows)
+        return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT,
+                   "%s: block_table %s, row_seq %s, row_pos %s must be i32 [S, max_pages], i32 [%lld], i32 [%lld]",
+                   name(out), wr_describe(table).s, wr_describe(seq).s, wr_describe(pos).s, (long long)n_rows,
+                   (long long)n_rows);
+}
+
+weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {
+    const weir_array *pages = out->in[0], *x = out->in[1];
+    if (!(pages->op == WR_OP_DATA || wr_ops[pages->op].flags & WR_INPLACE))
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "kv_write: pages are the result of %s; they must be a leaf or an earlier write",
+                       wr_ops[pages->op].name);
+    if (!wr_is_float(pages->dtype) || pages->n_dims != 4 || !wr_is_float(x->dtype) || x->n_dims != 3 ||
+        x->shape[1] != pages->shape[2] || x->shape[2] != pages->shape[3] ||
+        (pages->buffer && !wr_is_contiguous(4, pages->shape, pages->strides)))
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "kv_write: pages %s (contiguous float [P, page, G, D]) and x %s (float [T, G, D]) do not fit",
+                       wr_describe(pages).s, wr_describe(x).s);
+    WR_TRY(check_rows(out, 2, x->shape[0], err));
+    return like(out, pages);
+}
+
+weir_status wr_infer_paged_attention(weir_array *out, weir_error *err) {
+    const wr_attention_args *args = out->args;
+    const weir_array *q = out->in[0], *k = out->in[1], *v = out->in[2];
+    bool good = wr_is_float(q->dtype) && q->n_dims == 3 && wr_is_float(k->dtype) && k->n_dims == 4 &&
+                wr_is_float(v->dtype) && v->n_dims == 4;
+    good = good && k->shape[0] == v->shape[0] && k->shape[1] == v->shape[1] && k->shape[2] == v->shape[2] &&
+           k->shape[3] == q->shape[2] && k->shape[2] > 0 && q->shape[1] % k->shape[2] == 0;
+    if (!good)
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "paged_attention: q %s, k %s, v %s do not fit [T,H,D], [P,page,G,D], [P,page,G,E] with H a "
+                       "multiple of G",
+                       wr_describe(q).s, wr_describe(k).s, wr_describe(v).s);
+    WR_TRY(check_rows(out, 3, q->shape[0], err));
+    if (args->has_mask || out->n_in != 6 + args->has_sinks)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: %d inputs do not fit sinks %d; masks are not possible",
+                       out->n_in, args->has_sinks);
+    if (args->has_sinks && (!is(out->in[6], WEIR_DTYPE_F32, 1) || out->in[6]->shape[0] != q->shape[1]))
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: sinks %s must be f32 [%lld]", wr_describe(out->in[6]).s,
+                       (long long)q->shape[1]);
+    if (args->window < 0)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: window is %lld; 0 means none", (long long)args->window);
+    like(out, q);
+    out->shape[2] = v->shape[3];
+    return WEIR_OK;
+}
+
+weir_status wr_infer_conv1d(weir_array *out, weir_error *err) {
+    const wr_conv1d_args *args = out->args;
+    const weir_array *x = out->in[0], *w = out->in[1];
+    bool good = wr_is_float(x->dtype) && x->n_dims == 3 && is(w, x->dtype, 3) && args->groups > 0 &&
+                x->shape[2] % args->groups == 0 && w->shape[0] % args->groups == 0 &&
+                w->shape[2] == x->shape[2] / args->groups && w->shape[1] > 0;
+    if (good && out->n_in == 3) good = is(out->in[2], x->dtype, 1) && out->in[2]->shape[0] == w->shape[0];
+    if (!good)
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "conv1d: input %s ([B, L, C]), weight %s ([O, kernel, C/groups]), groups %lld%s%s do not fit",
+                       wr_describe(x).s, wr_describe(w).s, (long long)args->groups, out->n_in == 3 ? ", bias " : "",
+                       out->n_in == 3 ? wr_describe(out->in[2]).s : "");
+    int64_t length = x->shape[1], reach;
+    if (args->stride < 1 || args->dilation < 1 || args->pad_low < 0 || args->pad_high < 0 ||
+        __builtin_add_overflow(length, args->pad_low, &length) ||
+        __builtin_add_overflow(length, args->pad_high, &length) ||
+        __builtin_mul_overflow(w->shape[1] - 1, args->dilation, &reach))
+        return WR_FAIL(
+            err, WEIR_E_ARGUMENT, "conv1d: stride %lld, dilation %lld, padding %lld and %lld are not possible",
+            (long long)args->stride, (long long)args->dilation, (long long)args->pad_low, (long long)args->pad_high);
+    out->dtype = x->dtype;
+    out->n_dims = 3;
+    out->shape[0] = x->shape[0];
+    out->shape[1] = length > reach ? (length - reach - 1) / args->stride + 1 : 0;
+    out->shape[2] = w->shape[0];
+    return WEIR_OK;
+}
