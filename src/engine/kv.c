@@ -147,6 +147,16 @@ void wr_kv_release(wr_kv *kv, int64_t slot) {
     }
 }
 
+bool wr_kv_has_room(const wr_kv *kv, int64_t n_tokens, int64_t max_step_tokens) {
+    for (int i = 0; i < kv->n_groups; i++) {
+        const wr_kv_group *g = &kv->group[i];
+        int64_t need = pages_for(n_tokens);
+        if (g->window) need = windowed_pages(g->window, max_step_tokens, need);
+        if (need > g->n_free) return false;
+    }
+    return true;
+}
+
 int64_t wr_kv_capacity(const wr_kv *kv, int64_t max_step_tokens) {
     int64_t tokens = kv->max_pages * WR_PAGE_TOKENS;
     for (int i = 0; i < kv->n_groups; i++) {

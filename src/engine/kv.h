@@ -43,6 +43,8 @@ void wr_kv_deinit(wr_kv *kv);
  * nothing: false when pages are short. */
 bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end);
 void wr_kv_release(wr_kv *kv, int64_t slot);
+/* Are there free pages to prefill n_tokens in chunks of max_step_tokens? */
+bool wr_kv_has_room(const wr_kv *kv, int64_t n_tokens, int64_t max_step_tokens);
 /* The most tokens that one sequence alone could hold, prefilled in chunks of max_step_tokens. */
 int64_t wr_kv_capacity(const wr_kv *kv, int64_t max_step_tokens);
 

@@ -43,12 +43,13 @@ static void end_cancelled(weir_engine *e) {
         if (s->state != WR_SEQ_DONE && atomic_load(&s->cancelled)) finish(e, s, WEIR_FINISH_CANCELLED, false);
 }
 
+/* In order of age. One that does not fit now waits, and so do those behind it: none is starved. */
 static void admit_waiting(weir_engine *e) {
     int64_t slot = 0;
     for (weir_seq *s = e->first; s; s = s->next) {
         if (s->state != WR_SEQ_WAITING) continue;
         while (slot < e->options.max_batch && e->slot_used[slot]) slot++;
-        if (slot == e->options.max_batch) return;
+        if (slot == e->options.max_batch || !wr_kv_has_room(&e->kv, s->n_tokens, e->options.max_step_tokens)) return;
         e->slot_used[slot] = true;
         s->slot = slot;
         s->state = WR_SEQ_RUNNING;
@@ -56,11 +57,11 @@ static void admit_waiting(weir_engine *e) {
 }
 
 /* The youngest running sequence gives its pages back and waits; it will be prefilled again, to the same bits. */
-static weir_seq *preempt_youngest(weir_engine *e, const weir_seq *keep) {
+static weir_seq *preempt_youngest(weir_engine *e) {
     weir_seq *youngest = NULL;
     for (weir_seq *s = e->first; s; s = s->next)
         if (s->state == WR_SEQ_RUNNING) youngest = s;
-    if (!youngest || youngest == keep) return NULL;
+    if (!youngest) return NULL;
     wr_seq_free_pages(youngest);
     youngest->n_rows = 0;
     youngest->state = WR_SEQ_WAITING;
@@ -71,7 +72,7 @@ static weir_seq *preempt_youngest(weir_engine *e, const weir_seq *keep) {
 /* Pages for the next n rows of s, taken from younger sequences if need be. 0: s itself must wait. */
 static bool reserve(weir_engine *e, weir_seq *s, int64_t n, int64_t *total_rows) {
     while (!wr_kv_reserve(&e->kv, s->slot, s->n_cached, s->n_cached + n)) {
-        weir_seq *victim = preempt_youngest(e, NULL);
+        weir_seq *victim = preempt_youngest(e);
         *total_rows = 0;
         for (weir_seq *i = e->first; i; i = i->next) *total_rows += i->n_rows;
         if (!victim || victim == s) return false;

@@ -13,8 +13,9 @@ typedef struct wr_stop_gate {
     char *strings[WEIR_MAX_STOP_STRINGS];
     size_t lengths[WEIR_MAX_STOP_STRINGS];
     size_t n;
-    char *held; /* text not yet given out */
-    size_t n_held, capacity;
+    char *held;  /* [capacity] text not yet given out */
+    char *given; /* [2 * capacity] text given out since wr_stop_gate_begin */
+    size_t n_held, n_given, capacity;
 } wr_stop_gate;
 
 /* push_bytes_max: the longest text one push may bring. Errors: ARGUMENT (too many, empty or too long strings), MEMORY.
