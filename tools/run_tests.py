@@ -181,7 +181,7 @@ def script_jobs(env):
 def sanitizer_env():
     """Findings end the program; a big reservation is a NULL, as without sanitizers."""
     return {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1",
-            "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1"}
+            "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": "allocator_may_return_null=1:halt_on_error=1"}
 
 
 def main():

@@ -24,8 +24,9 @@ void *wr_malloc(size_t bytes) {
 }
 
 void *wr_calloc(size_t count, size_t bytes) {
-    if (wr_fault_hit(WR_FAULT_MEMORY)) return NULL;
-    return counted(calloc(count ? count : 1, bytes ? bytes : 1));
+    size_t total;
+    if (wr_fault_hit(WR_FAULT_MEMORY) || !wr_mul_size(count, bytes, &total)) return NULL;
+    return counted(calloc(total ? total : 1, 1));
 }
 
 void *wr_realloc(void *old, size_t bytes) {
