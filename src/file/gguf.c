@@ -306,7 +306,7 @@ static weir_status read_tensor(wr_gguf *g, wr_gguf_tensor *t, uint64_t *offset, 
     weir_status status = wr_quant_bytes(t->quant, t->dtype, 1, rows, cols, &sizes, err);
     if (status != WEIR_OK) {
         wr_err_context(err, "tensor '%s' of %s", t->name, g->name);
-        return WEIR_E_FORMAT;
+        return status;
     }
     t->bytes = sizes.data;
     if (*offset % g->alignment != 0)

@@ -229,8 +229,9 @@ static weir_status read_shard(wr_safetensors *st, const shard *s, weir_error *er
                        "%s: the header claims %llu bytes, the file has %zu; is the download "
                        "complete?",
                        s->path, (unsigned long long)header_bytes, s->bytes);
-    if (header_bytes < 2 || s->data[8] != '{')
-        return WR_FAIL(err, WEIR_E_FORMAT, "%s: the header does not begin with '{'", s->path);
+    if (header_bytes < 2)
+        return WR_FAIL(err, WEIR_E_FORMAT, "%s: a header of %d bytes is too short", s->path, (int)header_bytes);
+    if (s->data[8] != '{') return WR_FAIL(err, WEIR_E_FORMAT, "%s: the header does not begin with '{'", s->path);
     json_t *header;
     WR_TRY(wr_json_parse((const char *)s->data + 8, (size_t)header_bytes, s->path, &header, err));
     size_t n = json_object_size(header); /* no array or number: it begins with '{' */
