@@ -1,0 +1,205 @@
+/* Open addressing with linear probing over ids, at most half full: 2 to 4 slots of
+ * 4 bytes a token. Comparing goes to the blob, which holds every piece once. */
+#include "text/vocab.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/work.h"
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    unsigned __int128 m = (unsigned __int128)a * b;
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+/* Multiply-and-fold over 8-byte words; the constants are odd and have about half
+ * of their bits set, which is all that is asked of them. */
+static uint64_t hash_bytes(const uint8_t *p, size_t n) {
+    uint64_t h = 0x9E3779B97F4A7C15u ^ n, w;
+    while (n >= 8) {
+        memcpy(&w, p, 8);
+        h = mix(h ^ w, 0xD6E8FEB86659FD93u);
+        p += 8;
+        n -= 8;
+    }
+    w = 0;
+    memcpy(&w, p, n);
+    h = mix(h ^ w, 0xA0761D6478BD642Fu);
+    return h ^ h >> 29;
+}
+
+weir_status wr_vocab_init(wr_vocab *v, size_t expected, size_t blob_bytes, weir_error *err) {
+    *v = (wr_vocab){0};
+    if (expected > WR_VOCAB_MAX) {
+        return WR_FAIL(err, WEIR_E_LIMIT, "the vocabulary has %zu tokens, at most %d are allowed", expected,
+                       WR_VOCAB_MAX);
+    }
+    size_t slots = 16;
+    while (slots < 2 * expected) slots *= 2;
+    v->slot = wr_calloc(slots, sizeof *v->slot);
+    bool ok = v->slot != NULL;
+    v->n_slots = slots;
+    if (ok && blob_bytes) ok = wr_grow(&v->blob, &v->blob_cap, blob_bytes, 1);
+    if (!ok) {
+        wr_vocab_deinit(v);
+        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a vocabulary of %zu tokens", expected);
+    }
+    return WEIR_OK;
+}
+
+void wr_vocab_deinit(wr_vocab *v) {
+    wr_free(v->blob);
+    wr_free(v->offset);
+    wr_free(v->length);
+    wr_free(v->flags);
+    wr_free(v->slot);
+    *v = (wr_vocab){0};
+}
+
+/* Slot of the piece, or the empty slot where it belongs. */
+static size_t find_slot(const wr_vocab *v, const uint8_t *piece, size_t bytes) {
+    size_t mask = v->n_slots - 1, s = hash_bytes(piece, bytes) & mask;
+    while (v->slot[s]) {
+        uint32_t id = v->slot[s] - 1;
+        if (v->length[id] == bytes && memcmp(v->blob + v->offset[id], piece, bytes) == 0) break;
+        s = (s + 1) & mask;
+    }
+    return s;
+}
+
+int32_t wr_vocab_find(const wr_vocab *v, const void *piece, size_t bytes) {
+    if (bytes == 0 || bytes > v->max_piece_bytes) return -1;
+    return (int32_t)v->slot[find_slot(v, piece, bytes)] - 1;
+}
+
+static bool grow_slots(wr_vocab *v) {
+    size_t slots = v->n_slots * 2;
+    uint32_t *old = v->slot, *fresh = wr_calloc(slots, sizeof *fresh);
+    size_t n_old = v->n_slots;
+    if (!fresh) return false;
+    v->slot = fresh;
+    v->n_slots = slots;
+    for (size_t i = 0; i < n_old; i++) {
+        if (!old[i]) continue;
+        uint32_t id = old[i] - 1;
+        v->slot[find_slot(v, v->blob + v->offset[id], v->length[id])] = old[i];
+    }
+    wr_free(old);
+    return true;
+}
+
+/* Make ids below n valid indices; new ones are unused. */
+static bool grow_ids(wr_vocab *v, size_t n) {
+    if (n > v->cap) {
+        size_t caps[3] = {v->cap, v->cap, v->cap};
+        size_t want = n < v->n_slots / 2 ? v->n_slots / 2 : n;
+        if (!wr_grow(&v->offset, &caps[0], want, sizeof *v->offset)) return false;
+        if (!wr_grow(&v->length, &caps[1], want, sizeof *v->length)) return false;
+        if (!wr_grow(&v->flags, &caps[2], want, sizeof *v->flags)) return false;
+        v->cap = want; /* all three hold at least this many */
+    }
+    for (size_t i = v->n; i < n; i++) {
+        v->offset[i] = 0;
+        v->length[i] = 0;
+        v->flags[i] = 0;
+    }
+    if (n > v->n) v->n = n;
+    return true;
+}
+
+weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err) {
+    char shown[72];
+    if (id < 0) {
+        return WR_FAIL(err, WEIR_E_FORMAT, "token \"%s\" has the negative id %" PRId64,
+                       wr_vocab_show(piece, bytes, shown), id);
+    }
+    if (id >= WR_VOCAB_MAX) {
+        return WR_FAIL(err, WEIR_E_LIMIT, "token \"%s\" has id %" PRId64 ", ids must be below %d",
+                       wr_vocab_show(piece, bytes, shown), id, WR_VOCAB_MAX);
+    }
+    if (bytes == 0) return WR_FAIL(err, WEIR_E_FORMAT, "token %" PRId64 " has an empty piece", id);
+    if (wr_vocab_has(v, id)) {
+        char other[72];
+        return WR_FAIL(err, WEIR_E_FORMAT, "id %" PRId64 " is given to \"%s\" and to \"%s\"", id,
+                       wr_vocab_show(wr_vocab_piece(v, (int32_t)id), v->length[id], other),
+                       wr_vocab_show(piece, bytes, shown));
+    }
+    if (bytes > INT32_MAX || v->blob_bytes + bytes > INT32_MAX) {
+        return WR_FAIL(err, WEIR_E_LIMIT, "the pieces of the vocabulary are longer than 2 GiB together");
+    }
+    if ((v->n_used + 1) * 2 > v->n_slots && !grow_slots(v)) goto memory;
+    size_t s = find_slot(v, piece, bytes);
+    if (v->slot[s]) {
+        return WR_FAIL(err, WEIR_E_FORMAT, "piece \"%s\" has two ids, %u and %" PRId64,
+                       wr_vocab_show(piece, bytes, shown), v->slot[s] - 1, id);
+    }
+    if (!grow_ids(v, (size_t)id + 1 > v->n ? (size_t)id + 1 : v->n)) goto memory;
+    if (!wr_grow(&v->blob, &v->blob_cap, v->blob_bytes + bytes, 1)) goto memory;
+    memcpy(v->blob + v->blob_bytes, piece, bytes);
+    v->offset[id] = (uint32_t)v->blob_bytes;
+    v->length[id] = (uint32_t)bytes;
+    v->flags[id] = (uint8_t)(flags | WR_TOKEN_USED);
+    v->blob_bytes += bytes;
+    v->slot[s] = (uint32_t)id + 1;
+    v->n_used++;
+    if (bytes > v->max_piece_bytes) v->max_piece_bytes = bytes;
+    return WEIR_OK;
+memory:
+    return WR_FAIL(err, WEIR_E_MEMORY, "no memory for token %" PRId64 " of the vocabulary", id);
+}
+
+/* A failed shrink leaves the larger block, which is only a waste. */
+static void shrink(void *p, size_t bytes) {
+    void *old, *smaller;
+    memcpy(&old, p, sizeof old);
+    if (!old || !bytes) return;
+    smaller = wr_realloc(old, bytes);
+    if (smaller) memcpy(p, &smaller, sizeof smaller);
+}
+
+void wr_vocab_trim(wr_vocab *v) {
+    shrink(&v->blob, v->blob_bytes);
+    shrink(&v->offset, v->n * sizeof *v->offset);
+    shrink(&v->length, v->n * sizeof *v->length);
+    shrink(&v->flags, v->n);
+    v->blob_cap = v->blob_bytes;
+    v->cap = v->n;
+}
+
+static int hex(uint8_t c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+int wr_vocab_byte_value(const uint8_t *piece, size_t bytes) {
+    if (bytes != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') return -1;
+    int high = hex(piece[3]), low = hex(piece[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+const char *wr_vocab_show(const void *piece, size_t bytes, char buf[72]) {
+    const uint8_t *p = piece;
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (n > 60) {
+            memcpy(buf + n, "...", 3);
+            n += 3;
+            break;
+        }
+        if (p[i] >= 0x20 && p[i] < 0x7F) {
+            buf[n++] = (char)p[i];
+        } else {
+            n += (size_t)snprintf(buf + n, 5, "\\x%02X", p[i]);
+        }
+    }
+    buf[n] = 0;
+    return buf;
+}
+
+size_t wr_vocab_heap_bytes(const wr_vocab *v) {
+    return v->blob_cap + v->cap * (sizeof *v->offset + sizeof *v->length + 1) + v->n_slots * sizeof *v->slot;
+}
