@@ -16,7 +16,7 @@ define build
 	@cmake --build $(1) -j $(JOBS)
 endef
 
-.PHONY: all setup run test install bench style asan ubsan tsan fuzz clean
+.PHONY: all setup run test install bench docs style format asan ubsan tsan fuzz clean
 
 all:
 	$(call build,$(BUILD),)
@@ -40,9 +40,16 @@ install: all
 bench: all
 	@model=$$(python3 tools/get_models.py) && exec $(BUILD)/weir bench "$$model"
 
+# docs/commands.md comes out of the command's tables; a test compares the two.
+docs: all
+	@$(BUILD)/weir help --format markdown >docs/commands.md
+
 style:
 	@python3 tools/check_style.py
 	@python3 tools/check_rooms.py
+
+format:
+	@find src include tests fuzz bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 # The suite in one sanitizer; `make tsan TESTS=base` runs only names with "base".
 asan:

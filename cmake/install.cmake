@@ -17,4 +17,15 @@ install(FILES ${CMAKE_BINARY_DIR}/weirConfig.cmake ${CMAKE_BINARY_DIR}/weirConfi
 
 if(TARGET weir)
     install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # The manual and the completion come out of the command's own tables.
+    if(NOT sanitize AND NOT CMAKE_CROSSCOMPILING)
+        foreach(form man bash)
+            add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/weir.${form} DEPENDS weir VERBATIM
+                COMMAND sh -c "\"$1\" help --format ${form} >weir.${form}" sh $<TARGET_FILE:weir>)
+        endforeach()
+        add_custom_target(weir_manual ALL DEPENDS weir.man weir.bash)
+        install(FILES ${CMAKE_BINARY_DIR}/weir.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME weir.1)
+        install(FILES ${CMAKE_BINARY_DIR}/weir.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+            RENAME weir)
+    endif()
 endif()

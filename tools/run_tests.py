@@ -57,7 +57,10 @@ def cut(text):
 
 def execute(job, extra_env=None):
     """Exit code (None: out of time) and output of the job's process."""
-    env = {**os.environ, **job.env, **(extra_env or {})}
+    # The user's own settings of weir must not change what is tested, except
+    # where the models lie and which instructions are used.
+    outer = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k in ("WEIR_STORE", "WEIR_CPU")}
+    env = {**outer, **job.env, **(extra_env or {})}
     process = subprocess.Popen(job.command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True)
     try:
