@@ -3,46 +3,10 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "engine/plan.h"
 #include "engine/vocab.h"
 
-enum {
-    DEFAULT_CONTEXT = 8192,
-    DEFAULT_BATCH = 8,
-    DEFAULT_STEP_TOKENS = 512,
-    MAX_BATCH = 1024,
-    MAX_STEP_TOKENS = 8192,
-    MAX_HEAD_ROWS = 64,
-    MIN_HEAD_ROWS = 8
-};
-
-static weir_status check_count(const char *name, int64_t value, int64_t high, weir_error *err) {
-    if (value >= 1 && value <= high) return WEIR_OK;
-    return WR_FAIL(err, WEIR_E_ARGUMENT, "%s is %lld; it must be from 1 to %lld", name, (long long)value,
-                   (long long)high);
-}
-
-/* Defaults filled in, everything in range. */
-static weir_status settle_options(weir_engine *e, weir_error *err) {
-    weir_engine_options *o = &e->options;
-    int64_t model_context = e->model->hyper.max_positions;
-    if (!o->device) o->device = "cpu";
-    if (!o->max_context) o->max_context = model_context < DEFAULT_CONTEXT ? model_context : DEFAULT_CONTEXT;
-    if (!o->max_batch) o->max_batch = DEFAULT_BATCH;
-    if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
-    if (!o->kv_dtype) o->kv_dtype = WEIR_DTYPE_F16;
-    if (o->max_context > model_context)
-        return WR_FAIL(err, WEIR_E_LIMIT, "a context of %lld tokens is more than the model's %lld",
-                       (long long)o->max_context, (long long)model_context);
-    WR_TRY(check_count("max_context", o->max_context, model_context, err));
-    WR_TRY(check_count("max_batch", o->max_batch, MAX_BATCH, err));
-    WR_TRY(check_count("max_step_tokens", o->max_step_tokens, MAX_STEP_TOKENS, err));
-    if (o->max_step_tokens < o->max_batch)
-        return WR_FAIL(err, WEIR_E_ARGUMENT, "max_step_tokens %lld is less than max_batch %lld",
-                       (long long)o->max_step_tokens, (long long)o->max_batch);
-    if (o->kv_dtype != WEIR_DTYPE_F16 && o->kv_dtype != WEIR_DTYPE_BF16 && o->kv_dtype != WEIR_DTYPE_F32)
-        return WR_FAIL(err, WEIR_E_ARGUMENT, "kv_dtype %s; it must be f16, bf16 or f32", weir_dtype_name(o->kv_dtype));
-    return WEIR_OK;
-}
+enum { MAX_HEAD_ROWS = 64, MIN_HEAD_ROWS = 8 };
 
 static weir_status open_buffers(weir_engine *e, weir_error *err) {
     const wr_hyper *h = &e->model->hyper;
@@ -73,20 +37,17 @@ static weir_status check_vocab(const weir_engine *e, weir_error *err) {
                    (long long)pieces, (long long)e->model->hyper.vocab);
 }
 
-static weir_status open_engine(weir_engine *e, const char *model, weir_error *err) {
-    WR_TRY(wr_checkpoint_open(model, &e->checkpoint, err));
-    WR_TRY(weir_device_open(e->options.device ? e->options.device : "cpu", e->options.n_threads, &e->device, err));
-    WR_TRY(wr_model_open(e->checkpoint, e->device->backend, &e->model, err));
-    WR_TRY(settle_options(e, err));
+static weir_status open_engine(weir_engine *e, const char *model, const weir_engine_options *options, weir_error *err) {
+    wr_plan plan;
+    WR_TRY(wr_plan_init(&plan, model, options, err));
+    e->checkpoint = plan.checkpoint, e->model = plan.model, e->options = plan.options; /* taken */
+    const weir_engine_options *o = &e->options;
+    WR_TRY(weir_device_open(o->device, o->n_threads, &e->device, err));
     WR_TRY(wr_vocab_open(e->checkpoint, &e->tokenizer, err));
     WR_TRY(check_vocab(e, err));
     e->n_eos = weir_tokenizer_eos(e->tokenizer, &e->eos);
-    wr_kv_plan plan;
-    const weir_engine_options *o = &e->options;
-    WR_TRY(wr_kv_plan_make(e->model, o->max_context, o->max_batch, o->max_step_tokens, o->kv_bytes, o->kv_dtype, &plan,
-                           err));
     WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
-    WR_TRY(wr_kv_init(&e->kv, e->model, &plan, o->max_batch, o->kv_dtype, err));
+    WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, o->max_batch, o->kv_dtype, err));
     WR_TRY(open_buffers(e, err));
     return wr_engine_programs_new(e, err);
 }
@@ -94,11 +55,9 @@ static weir_status open_engine(weir_engine *e, const char *model, weir_error *er
 weir_status weir_engine_open(const char *model, const weir_engine_options *options, weir_engine **out,
                              weir_error *err) {
     *out = NULL;
-    if (!model || !*model) return WR_FAIL(err, WEIR_E_ARGUMENT, "no model named");
     weir_engine *e = wr_calloc(1, sizeof *e);
     if (!e) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the engine");
-    if (options) e->options = *options;
-    weir_status st = open_engine(e, model, err);
+    weir_status st = open_engine(e, model, options, err);
     if (st != WEIR_OK) {
         weir_engine_close(e);
         return st;

@@ -1,0 +1,132 @@
+/* weir bench: prefill and decode speed through the same step loop that serves. */
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+
+enum { MAX_SIZES = 16, MAX_REPETITIONS = 1000 };
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Ids that look like text to the model: spread over the vocabulary, the same every time. */
+static void fill_prompt(int32_t *ids, int64_t n, int64_t vocab, uint64_t seed) {
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = (int32_t)((seed >> 33) % (uint64_t)vocab);
+    }
+}
+
+typedef struct timing {
+    double prefill_s, decode_s;
+} timing;
+
+/* batch sequences of n_prompt tokens, n_gen tokens each. Decode is timed from the step after the last first token. */
+static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, int64_t n_gen, int64_t batch,
+                           timing *out, weir_error *err) {
+    weir_engine_info info;
+    weir_engine_get_info(engine, &info);
+    weir_seq **seqs = wr_calloc((size_t)batch, sizeof *seqs);
+    if (!seqs) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %lld sequences", (long long)batch);
+    weir_status st = WEIR_OK;
+    for (int64_t i = 0; i < batch; i++) {
+        fill_prompt(ids, n_prompt, info.vocab_size, (uint64_t)i + 1);
+        weir_seq_options options = {
+            .tokens = ids, .n_tokens = (size_t)n_prompt, .max_tokens = n_gen, .ignore_eos = true};
+        WR_TRY_GOTO(st, weir_seq_open(engine, &options, &seqs[i], err), done);
+    }
+    double start = now_s(), first = start;
+    for (int64_t waiting = batch, running = batch; running;) {
+        const weir_event *events;
+        size_t n;
+        WR_TRY_GOTO(st, weir_engine_step(engine, &events, &n, err), done);
+        for (size_t i = 0; i < n; i++) {
+            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0) first = now_s();
+            running -= events[i].kind == WEIR_EVENT_FINISH;
+        }
+    }
+    *out = (timing){first - start, now_s() - first};
+done:
+    for (int64_t i = 0; i < batch; i++) weir_seq_close(seqs[i]);
+    wr_free(seqs);
+    return st;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* rates: [n] tokens a second. */
+static weir_status show(const wr_cli *cli, const char *what, int64_t n_prompt, int64_t n_gen, int64_t batch,
+                        int threads, double *rates, size_t n, weir_error *err) {
+    qsort(rates, n, sizeof *rates, by_value);
+    double median = n % 2 ? rates[n / 2] : (rates[n / 2 - 1] + rates[n / 2]) / 2;
+    if (cli->json) {
+        WR_TRY(wr_cli_json(json_pack("{s:s,s:I,s:I,s:I,s:i,s:I,s:f,s:f,s:f}", "what", what, "n_prompt",
+                                     (json_int_t)n_prompt, "n_gen", (json_int_t)n_gen, "batch", (json_int_t)batch,
+                                     "threads", threads, "n", (json_int_t)n, "tok_s", median, "min_tok_s", rates[0],
+                                     "max_tok_s", rates[n - 1]),
+                           err));
+        return wr_cli_flush(err);
+    }
+    printf("%-8s prompt %5lld  generated %5lld  batch %3lld  threads %d  %9.1f tok/s  (%.1f to %.1f, n %zu)\n", what,
+           (long long)n_prompt, (long long)n_gen, (long long)batch, threads, median, rates[0], rates[n - 1], n);
+    return wr_cli_flush(err);
+}
+
+static weir_status bench_prefill(const wr_cli *cli, weir_engine *engine, int32_t *ids, int64_t n_prompt, int threads,
+                                 weir_error *err) {
+    double rates[MAX_REPETITIONS];
+    for (int64_t r = -1; r < cli->repetitions; r++) { /* the first is a warm-up */
+        timing t;
+        WR_TRY(measure(engine, ids, n_prompt, 1, 1, &t, err));
+        if (r >= 0) rates[r] = (double)n_prompt / t.prefill_s;
+    }
+    return show(cli, "prefill", n_prompt, 0, 1, threads, rates, (size_t)cli->repetitions, err);
+}
+
+static weir_status bench_decode(const wr_cli *cli, weir_engine *engine, int32_t *ids, int64_t n_gen, int64_t batch,
+                                int threads, weir_error *err) {
+    double rates[MAX_REPETITIONS];
+    for (int64_t r = -1; r < cli->repetitions; r++) {
+        timing t;
+        WR_TRY(measure(engine, ids, 1, n_gen + 1, batch, &t, err)); /* the first token belongs to the prefill */
+        if (r >= 0) rates[r] = (double)(n_gen * batch) / t.decode_s;
+    }
+    return show(cli, "decode", 1, n_gen, batch, threads, rates, (size_t)cli->repetitions, err);
+}
+
+weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err) {
+    int64_t prompts[MAX_SIZES], lengths[MAX_SIZES], batches[MAX_SIZES];
+    size_t n_prompts, n_lengths, n_batches;
+    WR_TRY(wr_cli_numbers("--prompts", cli->prompts, prompts, MAX_SIZES, &n_prompts, err));
+    WR_TRY(wr_cli_numbers("--lengths", cli->lengths, lengths, MAX_SIZES, &n_lengths, err));
+    WR_TRY(wr_cli_numbers("--batches", cli->batches, batches, MAX_SIZES, &n_batches, err));
+    wr_cli sized = *cli;
+    for (size_t i = 0; i < n_batches; i++)
+        if (batches[i] > sized.batch) sized.batch = batches[i];
+    int64_t longest = 1;
+    for (size_t i = 0; i < n_prompts; i++) longest = prompts[i] > longest ? prompts[i] : longest;
+    int32_t *ids = wr_malloc((size_t)longest * sizeof *ids);
+    if (!ids) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a prompt of %lld tokens", (long long)longest);
+    weir_engine *engine = NULL;
+    weir_engine_info info;
+    weir_status st;
+    WR_TRY_GOTO(st, wr_cli_open(&sized, &engine, err), done);
+    weir_engine_get_info(engine, &info);
+    for (size_t i = 0; i < n_prompts; i++)
+        if (prompts[i]) WR_TRY_GOTO(st, bench_prefill(cli, engine, ids, prompts[i], info.n_threads, err), done);
+    for (size_t b = 0; b < n_batches; b++)
+        for (size_t i = 0; i < n_lengths; i++)
+            if (lengths[i] && batches[b])
+                WR_TRY_GOTO(st, bench_decode(cli, engine, ids, lengths[i], batches[b], info.n_threads, err), done);
+done:
+    weir_engine_close(engine);
+    wr_free(ids);
+    return st;
+}

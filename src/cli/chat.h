@@ -1,0 +1,25 @@
+/* Answering and chatting, shared by `weir run`'s two forms. */
+#ifndef WR_CLI_CHAT_H
+#define WR_CLI_CHAT_H
+
+#include "cli/cli.h"
+#include "text/chat.h"
+
+typedef struct wr_answer_stats {
+    size_t n_prompt, n_generated;
+    double prefill_s, decode_s;
+    const char *finish;
+} wr_answer_stats;
+
+/* Generate from text, showing the answer as it comes. from_template: control tokens in the text count. *out: the whole
+ * answer, terminated; free with wr_free. */
+weir_status wr_cli_answer(const wr_cli *cli, weir_engine *engine, const char *text, size_t bytes, bool from_template,
+                          char **out, wr_answer_stats *stats, weir_error *err);
+weir_status wr_cli_format_chat(const weir_engine *engine, const wr_chat_message *messages, size_t n, char **out,
+                               weir_error *err);
+/* Lines from the terminal until its end. */
+weir_status wr_cli_chat(const wr_cli *cli, weir_engine *engine, weir_error *err);
+/* [[token, logprob], ...] of an event. */
+json_t *wr_cli_json_top(const weir_event *event);
+
+#endif

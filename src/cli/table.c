@@ -1,0 +1,139 @@
+/* Owns the table of commands and the table of options. */
+#include <stddef.h>
+
+#include "cli/cli.h"
+
+#define ON(command) (1u << WR_CMD_##command)
+enum {
+    ENGINE = ON(RUN) | ON(SCORE) | ON(BENCH) | ON(INSPECT),
+    MODEL = ENGINE | ON(TOKENIZE),
+    ALL = (1u << WR_N_COMMANDS) - 1
+};
+
+const wr_command wr_commands[WR_N_COMMANDS] = {
+    [WR_CMD_RUN] =
+        {"run", "MODEL", "Answer a prompt, or chat at the terminal",
+         "With -p or -f the prompt is answered on standard output as it is generated. Without either, and at a "
+         "terminal, a chat begins: lines can be edited, the history is kept; /clear forgets, /exit or Ctrl-D "
+         "leaves. The model's chat template is used unless --raw is given.",
+         wr_cmd_run},
+    [WR_CMD_TOKENIZE] = {"tokenize", "MODEL", "Show the tokens of a text",
+                         "Prints id, byte span and piece of each token of the text of -p, -f or standard input.",
+                         wr_cmd_tokenize},
+    [WR_CMD_SCORE] =
+        {"score", "MODEL", "Log-probability of each token of a text, and the perplexity",
+         "The instrument of every numeric comparison. The text comes from -p, -f or standard input; --ids reads "
+         "JSON lists of token ids instead, one a line.",
+         wr_cmd_score},
+    [WR_CMD_INSPECT] = {"inspect", "MODEL", "Architecture, tensors, quantisation and memory plan",
+                        "Reads headers only: nothing is loaded.", wr_cmd_inspect},
+    [WR_CMD_BENCH] =
+        {"bench", "MODEL", "Measure prefill and decode speed",
+         "For each prompt size of --prompts a prefill row, for each of --lengths and --batches a decode row; "
+         "median, fastest and slowest of --repetitions after one warm-up.",
+         wr_cmd_bench},
+    [WR_CMD_LIST] = {"list", "", "List the models at hand", "Models of weir's store and of the Hugging Face cache.",
+                     wr_cmd_list},
+    [WR_CMD_VERSION] = {"version", "", "Version and features of the processor", "", wr_cmd_version},
+    [WR_CMD_HELP] = {"help", "[COMMAND]", "Help on a command; --format man, markdown or bash writes the manual", "",
+                     wr_cmd_help},
+};
+
+const char *const wr_command_fields[WR_N_COMMANDS] = {
+    [WR_CMD_RUN] =
+        "One line a token: `token`, `text` (may be empty while a character or a stop string is held back), and "
+        "with --logprobs `logprob` and `top` (list of [token, logprob]). Last line: `finish` (stop, length, "
+        "cancelled, error), `text` (the whole answer), `prompt_tokens`, `generated_tokens`, `prefill_s`, "
+        "`decode_s`.",
+    [WR_CMD_TOKENIZE] = "One line a token: `id`, `begin`, `end` (bytes of the text), `piece`. Last line: `count`.",
+    [WR_CMD_SCORE] =
+        "One line a scored position: `seq` (line of --ids, from 0), `pos`, `token`, `logprob`, and with --top "
+        "`top` (list of [token, logprob], falling). Last line: `tokens`, `mean_logprob`, `perplexity`.",
+    [WR_CMD_INSPECT] =
+        "One object: `path`, `family`, `layers`, `hidden_size`, `heads`, `kv_heads`, `head_dim`, `vocab_size`, "
+        "`max_context`, `tied`, `plan` (bytes: `weights`, `mapped`, `kv`, `kv_per_token`), `tensors` (list of "
+        "`name`, `format`, `shape`, `bytes`).",
+    [WR_CMD_BENCH] = "One line a measurement: `what` (prefill or decode), `n_prompt`, `n_gen`, `batch`, `threads`, `n` "
+                     "(repetitions), `tok_s` (median), `min_tok_s`, `max_tok_s`.",
+    [WR_CMD_LIST] = "One line a model: `name`, `path`, `kind` (gguf, safetensors), `bytes`, `complete`, `problem`.",
+    [WR_CMD_VERSION] = "One object: `version`, `cpu`.",
+};
+
+#define AT(field) offsetof(wr_cli, field)
+static const wr_option options[] = {
+    {"--help", 'h', NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(help), ALL, "Show the command's options"},
+    {"--json", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(json), ALL & ~ON(HELP),
+     "Machine-readable output, JSON lines"},
+    {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt), ON(RUN) | ON(TOKENIZE) | ON(SCORE),
+     "The text"},
+    {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file), ON(RUN) | ON(TOKENIZE) | ON(SCORE),
+     "Read the text from a file; - is standard input"},
+    {"--system", 's', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(system), ON(RUN), "System message of the chat"},
+    {"--raw", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(raw), ON(RUN),
+     "Continue the text as it is, without chat template"},
+    {"--max-tokens", 'n', NULL, WR_OPTION_INT, "N", "0", 0, 1e9, AT(max_tokens), ON(RUN),
+     "Most tokens to generate; 0: until the context is full"},
+    {"--temperature", 't', NULL, WR_OPTION_FLOAT, "X", "0", 0, 1e4, AT(temperature), ON(RUN),
+     "Randomness; 0 always takes the likeliest token"},
+    {"--top-k", 0, NULL, WR_OPTION_INT, "K", "0", 0, 1e9, AT(top_k), ON(RUN),
+     "Draw from the K likeliest tokens; 0: from all"},
+    {"--top-p", 0, NULL, WR_OPTION_FLOAT, "P", "1", 0, 1, AT(top_p), ON(RUN),
+     "Draw from the likeliest tokens that together have probability P"},
+    {"--min-p", 0, NULL, WR_OPTION_FLOAT, "P", "0", 0, 1, AT(min_p), ON(RUN),
+     "Drop tokens less likely than P times the likeliest"},
+    {"--repetition-penalty", 0, NULL, WR_OPTION_FLOAT, "X", "1", 0, 100, AT(repetition_penalty), ON(RUN),
+     "Divide the logits of tokens already seen; 1: off"},
+    {"--presence-penalty", 0, NULL, WR_OPTION_FLOAT, "X", "0", -100, 100, AT(presence_penalty), ON(RUN),
+     "Subtract once for tokens already generated"},
+    {"--frequency-penalty", 0, NULL, WR_OPTION_FLOAT, "X", "0", -100, 100, AT(frequency_penalty), ON(RUN),
+     "Subtract for each time a token was generated"},
+    {"--logit-bias", 0, NULL, WR_OPTION_TEXTS, "ID=X", NULL, 0, 0, AT(logit_bias), ON(RUN),
+     "Add X to the logit of token ID; may be repeated"},
+    {"--seed", 0, NULL, WR_OPTION_INT, "N", "0", 0, 9e15, AT(seed), ON(RUN),
+     "Seed of the draws; the same seed gives the same text"},
+    {"--stop", 0, NULL, WR_OPTION_TEXTS, "TEXT", NULL, 0, 0, AT(stop), ON(RUN),
+     "End the answer before this text; may be repeated"},
+    {"--ignore-eos", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(ignore_eos), ON(RUN),
+     "Go on after the model's own end tokens"},
+    {"--special", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(special), ON(RUN) | ON(TOKENIZE) | ON(SCORE),
+     "Control tokens: shown in answers, recognised in texts"},
+    {"--logprobs", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(logprobs), ON(RUN),
+     "With --json: the log-probability of each token"},
+    {"--top", 0, NULL, WR_OPTION_INT, "K", "0", 0, WEIR_MAX_TOP_LOGPROBS, AT(top), ON(SCORE) | ON(RUN),
+     "The best K tokens of each position"},
+    {"--ids", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(ids), ON(SCORE),
+     "Score lists of token ids, one JSON list a line"},
+    {"--prompts", 'p', NULL, WR_OPTION_TEXT, "N,N", "512", 0, 0, AT(prompts), ON(BENCH), "Prompt sizes to measure"},
+    {"--lengths", 'n', NULL, WR_OPTION_TEXT, "N,N", "64", 0, 0, AT(lengths), ON(BENCH),
+     "Generation lengths to measure"},
+    {"--batches", 'b', NULL, WR_OPTION_TEXT, "N,N", "1", 0, 0, AT(batches), ON(BENCH),
+     "Numbers of sequences at once to measure"},
+    {"--repetitions", 'r', NULL, WR_OPTION_INT, "N", "5", 1, 1000, AT(repetitions), ON(BENCH),
+     "Repetitions of each measurement"},
+    {"--device", 0, "WEIR_DEVICE", WR_OPTION_TEXT, "NAME", "cpu", 0, 0, AT(device), ENGINE, "Where to compute; cpu"},
+    {"--threads", 0, "WEIR_THREADS", WR_OPTION_INT, "N", "0", 0, 1024, AT(threads), ENGINE, "Threads; 0: one a core"},
+    {"--context", 'c', NULL, WR_OPTION_INT, "N", "0", 0, 1e9, AT(context), ENGINE,
+     "Tokens a sequence may hold; 0: the model's own, at most 8,192"},
+    {"--batch", 'b', NULL, WR_OPTION_INT, "N", "0", 0, 1024, AT(batch), ON(INSPECT),
+     "Sequences at once to plan for; 0: 8"},
+    {"--step-tokens", 0, NULL, WR_OPTION_INT, "N", "0", 0, 8192, AT(step_tokens), ENGINE,
+     "Most rows of one step, so the largest prompt chunk; 0: 512"},
+    {"--kv-bytes", 0, NULL, WR_OPTION_BYTES, "BYTES", "0", 0, 0, AT(kv_bytes), ENGINE,
+     "Memory for keys and values; 0: as the context needs"},
+    {"--kv-dtype", 0, NULL, WR_OPTION_TEXT, "TYPE", "f16", 0, 0, AT(kv_dtype), ENGINE,
+     "Type of keys and values: f16, bf16 or f32"},
+    {"--reference", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(reference), ENGINE & ~ON(INSPECT),
+     "Reference kernels only; slow, for comparison"},
+    {"--verbose", 'v', NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(verbose), ON(RUN) | ON(INSPECT),
+     "Say more: timings after the answer; every tensor"},
+    {"--format", 0, NULL, WR_OPTION_TEXT, "FORM", NULL, 0, 0, AT(format), ON(HELP), "man, markdown or bash"},
+    {NULL, 0, "WEIR_STORE", WR_OPTION_NONE, "FOLDER", NULL, 0, 0, 0, ALL,
+     "Folder of the model store; default $XDG_CACHE_HOME/weir/store or ~/.cache/weir/store"},
+    {NULL, 0, "WEIR_CPU", WR_OPTION_NONE, "LEVEL", NULL, 0, 0, 0, ALL,
+     "Use at most these instructions: portable, avx2 or avx512"},
+    {NULL, 0, "WEIR_TRACE", WR_OPTION_NONE, "MODE", NULL, 0, 0, 0, ALL,
+     "1: print each program's kernels; time: their times too"},
+    {NULL, 0, "WEIR_HISTORY", WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(history), ON(RUN),
+     "File of the chat's line history; default ~/.weir_history, empty: none"},
+};
+const wr_option_table wr_cli_options = {options, sizeof options / sizeof *options};
