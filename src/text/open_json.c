@@ -7,7 +7,8 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "text/json.h"
+#include "file/json.h"
+#include "text/fields.h"
 #include "text/tok.h"
 #include "text/unicode.h"
 
@@ -26,7 +27,7 @@ static weir_status get_type(const json_t *obj, const char *where, const char **t
     size_t bytes;
     *type = NULL;
     if (!json_is_object(obj)) return WR_FAIL(err, WEIR_E_FORMAT, "%s is not an object", where);
-    WR_TRY(wr_json_string(obj, where, "type", type, &bytes, err));
+    WR_TRY(wr_field_string(obj, where, "type", type, &bytes, err));
     if (!*type) return WR_FAIL(err, WEIR_E_FORMAT, "%s.type is missing", where);
     return WEIR_OK;
 }
@@ -50,11 +51,11 @@ static weir_status get_pattern(const json_t *obj, const char *where, char **find
     json_t *pattern;
     const char *text = NULL;
     size_t bytes = 0;
-    WR_TRY(wr_json_need(obj, where, "pattern", JSON_OBJECT, &pattern, err));
-    WR_TRY(wr_json_only(pattern, where, "String Regex", err));
-    WR_TRY(wr_json_string(pattern, where, "Regex", &text, &bytes, err));
+    WR_TRY(wr_field_need(obj, where, "pattern", JSON_OBJECT, &pattern, err));
+    WR_TRY(wr_field_only(pattern, where, "String Regex", err));
+    WR_TRY(wr_field_string(pattern, where, "Regex", &text, &bytes, err));
     if (text) return wr_regex_open(text, bytes, regex, err);
-    WR_TRY(wr_json_string(pattern, where, "String", &text, &bytes, err));
+    WR_TRY(wr_field_string(pattern, where, "String", &text, &bytes, err));
     if (!text) return WR_FAIL(err, WEIR_E_FORMAT, "%s.pattern has neither String nor Regex", where);
     return keep(text, bytes, find, find_bytes, err);
 }
@@ -69,8 +70,8 @@ static weir_status read_normalizer(weir_tokenizer *tok, const json_t *obj, int d
     if (is(type, "Sequence")) {
         json_t *list, *item;
         size_t i;
-        WR_TRY(wr_json_only(obj, where, "type normalizers", err));
-        WR_TRY(wr_json_need(obj, where, "normalizers", JSON_ARRAY, &list, err));
+        WR_TRY(wr_field_only(obj, where, "type normalizers", err));
+        WR_TRY(wr_field_need(obj, where, "normalizers", JSON_ARRAY, &list, err));
         if (depth >= NEST_MAX) return WR_FAIL(err, WEIR_E_LIMIT, "%s: more than %d levels", where, NEST_MAX);
         json_array_foreach(list, i, item) WR_TRY(read_normalizer(tok, item, depth + 1, err));
         return WEIR_OK;
@@ -82,31 +83,31 @@ static weir_status read_normalizer(weir_tokenizer *tok, const json_t *obj, int d
         step->kind = WR_NORM_FORM;
         step->compatible = type[2] == 'K';
         step->compose = type[strlen(type) - 1] == 'C';
-        return wr_json_only(obj, where, "type", err);
+        return wr_field_only(obj, where, "type", err);
     }
     if (is(type, "Lowercase")) {
         step->kind = WR_NORM_LOWERCASE;
-        return wr_json_only(obj, where, "type", err);
+        return wr_field_only(obj, where, "type", err);
     }
     if (is(type, "Strip")) {
         step->kind = WR_NORM_STRIP;
         step->left = step->right = true;
-        WR_TRY(wr_json_only(obj, where, "type strip_left strip_right", err));
-        WR_TRY(wr_json_bool(obj, where, "strip_left", &step->left, err));
-        return wr_json_bool(obj, where, "strip_right", &step->right, err);
+        WR_TRY(wr_field_only(obj, where, "type strip_left strip_right", err));
+        WR_TRY(wr_field_bool(obj, where, "strip_left", &step->left, err));
+        return wr_field_bool(obj, where, "strip_right", &step->right, err);
     }
     if (is(type, "Prepend")) {
         step->kind = WR_NORM_PREPEND;
-        WR_TRY(wr_json_only(obj, where, "type prepend", err));
-        WR_TRY(wr_json_string(obj, where, "prepend", &text, &bytes, err));
+        WR_TRY(wr_field_only(obj, where, "type prepend", err));
+        WR_TRY(wr_field_string(obj, where, "prepend", &text, &bytes, err));
         if (!text) return WR_FAIL(err, WEIR_E_FORMAT, "%s.prepend is missing", where);
         return keep(text, bytes, &step->put, &step->put_bytes, err);
     }
     if (is(type, "Replace")) {
         step->kind = WR_NORM_REPLACE;
-        WR_TRY(wr_json_only(obj, where, "type pattern content", err));
+        WR_TRY(wr_field_only(obj, where, "type pattern content", err));
         WR_TRY(get_pattern(obj, where, &step->find, &step->find_bytes, &step->regex, err));
-        WR_TRY(wr_json_string(obj, where, "content", &text, &bytes, err));
+        WR_TRY(wr_field_string(obj, where, "content", &text, &bytes, err));
         if (!text) return WR_FAIL(err, WEIR_E_FORMAT, "%s.content is missing", where);
         return keep(text, bytes, &step->put, &step->put_bytes, err);
     }
@@ -119,7 +120,7 @@ static weir_status get_rule(const json_t *obj, const char *where, wr_cut_rule *r
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     const char *text = NULL;
     size_t bytes;
-    WR_TRY(wr_json_string(obj, where, "behavior", &text, &bytes, err));
+    WR_TRY(wr_field_string(obj, where, "behavior", &text, &bytes, err));
     if (!text) return WR_FAIL(err, WEIR_E_FORMAT, "%s.behavior is missing", where);
     for (int i = 0; i < 5; i++) {
         if (!is(text, names[i])) continue;
@@ -134,9 +135,9 @@ static weir_status get_front(const json_t *obj, const char *where, wr_cut_front 
     const char *scheme = NULL;
     size_t bytes;
     bool add = true;
-    WR_TRY(wr_json_bool(obj, where, "add_prefix_space", &add, err));
+    WR_TRY(wr_field_bool(obj, where, "add_prefix_space", &add, err));
     *front = add ? WR_FRONT_ALWAYS : WR_FRONT_NEVER;
-    WR_TRY(wr_json_string(obj, where, "prepend_scheme", &scheme, &bytes, err));
+    WR_TRY(wr_field_string(obj, where, "prepend_scheme", &scheme, &bytes, err));
     if (!scheme) return WEIR_OK;
     if (is(scheme, "always")) {
         *front = WR_FRONT_ALWAYS;
@@ -158,7 +159,7 @@ static weir_status get_replacement(const json_t *obj, const char *where, const c
     uint32_t cp;
     *text = "\xE2\x96\x81";
     *bytes = 3;
-    WR_TRY(wr_json_string(obj, where, "replacement", text, bytes, err));
+    WR_TRY(wr_field_string(obj, where, "replacement", text, bytes, err));
     if (*bytes == 0 || wr_utf8_get((const uint8_t *)*text, &cp) != (int)*bytes) {
         return WR_FAIL(err, WEIR_E_FORMAT, "%s.replacement must be one character", where);
     }
@@ -167,10 +168,10 @@ static weir_status get_replacement(const json_t *obj, const char *where, const c
 
 static weir_status read_byte_level(weir_tokenizer *tok, const json_t *obj, const char *where, weir_error *err) {
     bool prefix = true, use_regex = true, trim = true;
-    WR_TRY(wr_json_only(obj, where, "type add_prefix_space trim_offsets use_regex", err));
-    WR_TRY(wr_json_bool(obj, where, "add_prefix_space", &prefix, err));
-    WR_TRY(wr_json_bool(obj, where, "use_regex", &use_regex, err));
-    WR_TRY(wr_json_bool(obj, where, "trim_offsets", &trim, err));
+    WR_TRY(wr_field_only(obj, where, "type add_prefix_space trim_offsets use_regex", err));
+    WR_TRY(wr_field_bool(obj, where, "add_prefix_space", &prefix, err));
+    WR_TRY(wr_field_bool(obj, where, "use_regex", &use_regex, err));
+    WR_TRY(wr_field_bool(obj, where, "trim_offsets", &trim, err));
     tok->bpe.bytes = true;
     if (prefix) {
         wr_cut_step *step = wr_tok_add_cut(tok);
@@ -186,44 +187,44 @@ static weir_status read_cut(weir_tokenizer *tok, const json_t *obj, const char *
     wr_cut_step *step = wr_tok_add_cut(tok);
     if (!step) return no_memory(err);
     if (is(type, "Split")) {
-        WR_TRY(wr_json_only(obj, where, "type pattern behavior invert", err));
+        WR_TRY(wr_field_only(obj, where, "type pattern behavior invert", err));
         WR_TRY(get_pattern(obj, where, &step->find, &step->find_bytes, &step->regex, err));
         step->kind = step->regex ? WR_CUT_REGEX : WR_CUT_TEXT;
         WR_TRY(get_rule(obj, where, &step->rule, err));
-        return wr_json_bool(obj, where, "invert", &step->invert, err);
+        return wr_field_bool(obj, where, "invert", &step->invert, err);
     }
     if (is(type, "Digits")) {
         bool individual = false;
-        WR_TRY(wr_json_only(obj, where, "type individual_digits", err));
-        WR_TRY(wr_json_bool(obj, where, "individual_digits", &individual, err));
+        WR_TRY(wr_field_only(obj, where, "type individual_digits", err));
+        WR_TRY(wr_field_bool(obj, where, "individual_digits", &individual, err));
         step->kind = WR_CUT_NUMBERS;
         step->rule = individual ? WR_CUT_ISOLATED : WR_CUT_CONTIGUOUS;
         return WEIR_OK;
     }
     if (is(type, "Punctuation")) {
         step->kind = WR_CUT_PUNCTUATION;
-        WR_TRY(wr_json_only(obj, where, "type behavior", err));
+        WR_TRY(wr_field_only(obj, where, "type behavior", err));
         return json_object_get(obj, "behavior") ? get_rule(obj, where, &step->rule, err) : WEIR_OK;
     }
     if (is(type, "WhitespaceSplit")) {
         step->kind = WR_CUT_SPACES;
         step->rule = WR_CUT_REMOVED;
-        return wr_json_only(obj, where, "type", err);
+        return wr_field_only(obj, where, "type", err);
     }
     if (is(type, "Whitespace")) {
         static const char pattern[] = "[\\w\\x{200C}\\x{200D}]+|[^\\w\\x{200C}\\x{200D}\\s]+";
         step->kind = WR_CUT_REGEX;
         step->rule = WR_CUT_REMOVED;
         step->invert = true;
-        WR_TRY(wr_json_only(obj, where, "type", err));
+        WR_TRY(wr_field_only(obj, where, "type", err));
         return wr_regex_open(pattern, sizeof pattern - 1, &step->regex, err);
     }
     if (is(type, "Metaspace")) {
         step->kind = WR_CUT_METASPACE;
         step->split = true;
-        WR_TRY(wr_json_only(obj, where, metaspace_keys, err));
+        WR_TRY(wr_field_only(obj, where, metaspace_keys, err));
         WR_TRY(get_front(obj, where, &step->front, err));
-        WR_TRY(wr_json_bool(obj, where, "split", &step->split, err));
+        WR_TRY(wr_field_bool(obj, where, "split", &step->split, err));
         WR_TRY(get_replacement(obj, where, &text, &bytes, err));
         return keep(text, bytes, &step->find, &step->find_bytes, err);
     }
@@ -237,8 +238,8 @@ static weir_status read_pre_tokenizer(weir_tokenizer *tok, const json_t *obj, in
     if (is(type, "Sequence")) {
         json_t *list, *item;
         size_t i;
-        WR_TRY(wr_json_only(obj, where, "type pretokenizers", err));
-        WR_TRY(wr_json_need(obj, where, "pretokenizers", JSON_ARRAY, &list, err));
+        WR_TRY(wr_field_only(obj, where, "type pretokenizers", err));
+        WR_TRY(wr_field_need(obj, where, "pretokenizers", JSON_ARRAY, &list, err));
         if (depth >= NEST_MAX) return WR_FAIL(err, WEIR_E_LIMIT, "%s: more than %d levels", where, NEST_MAX);
         json_array_foreach(list, i, item) WR_TRY(read_pre_tokenizer(tok, item, depth + 1, err));
         return WEIR_OK;
@@ -338,13 +339,13 @@ static weir_status read_model(weir_tokenizer *tok, const json_t *model, size_t n
     const char *where = "model", *type = NULL, *text;
     size_t bytes;
     json_t *vocab, *merges;
-    WR_TRY(wr_json_string(model, where, "type", &type, &bytes, err));
+    WR_TRY(wr_field_string(model, where, "type", &type, &bytes, err));
     /* The oldest files have no type; they were all BPE. */
     if (type && !is(type, "BPE")) return unsupported(where, type, err);
-    WR_TRY(wr_json_only(model, where,
-                        "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
-                        "ignore_merges vocab merges",
-                        err));
+    WR_TRY(wr_field_only(model, where,
+                         "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
+                         "ignore_merges vocab merges",
+                         err));
     const json_t *dropout = json_object_get(model, "dropout");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0)) {
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "model.dropout is not supported; it makes encoding random");
@@ -353,17 +354,17 @@ static weir_status read_model(weir_tokenizer *tok, const json_t *model, size_t n
         const char *key = i ? "end_of_word_suffix" : "continuing_subword_prefix";
         text = NULL;
         bytes = 0;
-        WR_TRY(wr_json_string(model, where, key, &text, &bytes, err));
+        WR_TRY(wr_field_string(model, where, key, &text, &bytes, err));
         if (bytes) return WR_FAIL(err, WEIR_E_UNSUPPORTED, "model.%s is \"%.40s\": not supported", key, text);
     }
-    WR_TRY(wr_json_bool(model, where, "fuse_unk", &tok->bpe.fuse_unk, err));
-    WR_TRY(wr_json_bool(model, where, "byte_fallback", &tok->bpe.byte_fallback, err));
-    WR_TRY(wr_json_bool(model, where, "ignore_merges", &tok->bpe.ignore_merges, err));
-    WR_TRY(wr_json_need(model, where, "vocab", JSON_OBJECT, &vocab, err));
-    WR_TRY(wr_json_need(model, where, "merges", JSON_ARRAY, &merges, err));
+    WR_TRY(wr_field_bool(model, where, "fuse_unk", &tok->bpe.fuse_unk, err));
+    WR_TRY(wr_field_bool(model, where, "byte_fallback", &tok->bpe.byte_fallback, err));
+    WR_TRY(wr_field_bool(model, where, "ignore_merges", &tok->bpe.ignore_merges, err));
+    WR_TRY(wr_field_need(model, where, "vocab", JSON_OBJECT, &vocab, err));
+    WR_TRY(wr_field_need(model, where, "merges", JSON_ARRAY, &merges, err));
     WR_TRY(read_vocab(tok, vocab, n_added, err));
     text = NULL;
-    WR_TRY(wr_json_string(model, where, "unk_token", &text, &bytes, err));
+    WR_TRY(wr_field_string(model, where, "unk_token", &text, &bytes, err));
     if (text) {
         char shown[72];
         tok->bpe.unk = tok->unk = wr_vocab_find(&tok->vocab, text, bytes);
@@ -384,14 +385,14 @@ static weir_status read_added_token(weir_tokenizer *tok, const json_t *obj, int6
     static const char *const keys[] = {"special", "lstrip", "rstrip", "single_word", "normalized"};
     char shown[72];
     unsigned flags = 0;
-    WR_TRY(wr_json_only(obj, where, "id content single_word lstrip rstrip normalized special __type", err));
-    WR_TRY(wr_json_int(obj, where, "id", &id, err));
-    WR_TRY(wr_json_string(obj, where, "content", &text, &bytes, err));
+    WR_TRY(wr_field_only(obj, where, "id content single_word lstrip rstrip normalized special __type", err));
+    WR_TRY(wr_field_int(obj, where, "id", &id, err));
+    WR_TRY(wr_field_string(obj, where, "content", &text, &bytes, err));
     if (!text) return WR_FAIL(err, WEIR_E_FORMAT, "%s: an added token has no content", where);
     wr_vocab_show(text, bytes, shown);
     for (unsigned i = 0; i < 5; i++) {
         bool on = false;
-        WR_TRY(wr_json_bool(obj, where, keys[i], &on, err));
+        WR_TRY(wr_field_bool(obj, where, keys[i], &on, err));
         if (on) flags |= 1u << i;
     }
     if (id == INT64_MIN) return WR_FAIL(err, WEIR_E_FORMAT, "%s: token \"%s\" has no id", where, shown);
@@ -433,16 +434,16 @@ static weir_status read_template(weir_tokenizer *tok, const json_t *obj, const c
     json_t *single, *specials, *item, *ids, *id;
     size_t i, k, bytes;
     bool front = true;
-    WR_TRY(wr_json_only(obj, where, "type single pair special_tokens", err));
-    WR_TRY(wr_json_need(obj, where, "single", JSON_ARRAY, &single, err));
-    WR_TRY(wr_json_need(obj, where, "special_tokens", JSON_OBJECT, &specials, err));
+    WR_TRY(wr_field_only(obj, where, "type single pair special_tokens", err));
+    WR_TRY(wr_field_need(obj, where, "single", JSON_ARRAY, &single, err));
+    WR_TRY(wr_field_need(obj, where, "special_tokens", JSON_OBJECT, &specials, err));
     json_array_foreach(single, i, item) {
-        WR_TRY(wr_json_only(item, where, "SpecialToken Sequence", err));
+        WR_TRY(wr_field_only(item, where, "SpecialToken Sequence", err));
         const json_t *token = json_object_get(item, "SpecialToken"), *sequence = json_object_get(item, "Sequence");
         const char *name = NULL;
         if (!token == !sequence) return WR_FAIL(err, WEIR_E_FORMAT, "%s.single[%zu] names no one part", where, i);
-        WR_TRY(wr_json_only(token ? token : sequence, where, "id type_id", err));
-        WR_TRY(wr_json_string(token ? token : sequence, where, "id", &name, &bytes, err));
+        WR_TRY(wr_field_only(token ? token : sequence, where, "id type_id", err));
+        WR_TRY(wr_field_string(token ? token : sequence, where, "id", &name, &bytes, err));
         if (!name) return WR_FAIL(err, WEIR_E_FORMAT, "%s.single[%zu] has no id", where, i);
         if (sequence) {
             if (!is(name, "A") || !front) {
@@ -453,8 +454,8 @@ static weir_status read_template(weir_tokenizer *tok, const json_t *obj, const c
         }
         const json_t *entry = json_object_get(specials, name);
         if (!entry) return WR_FAIL(err, WEIR_E_FORMAT, "%s.special_tokens lacks \"%.40s\"", where, name);
-        WR_TRY(wr_json_only(entry, where, "id ids tokens", err));
-        WR_TRY(wr_json_need(entry, where, "ids", JSON_ARRAY, &ids, err));
+        WR_TRY(wr_field_only(entry, where, "id ids tokens", err));
+        WR_TRY(wr_field_need(entry, where, "ids", JSON_ARRAY, &ids, err));
         json_array_foreach(ids, k, id) {
             if (!json_is_integer(id)) {
                 return WR_FAIL(err, WEIR_E_FORMAT, "%s.special_tokens: an id of \"%.40s\" is not an integer", where,
@@ -469,10 +470,10 @@ static weir_status read_template(weir_tokenizer *tok, const json_t *obj, const c
 
 /* RobertaProcessing and BertProcessing: "cls": [piece, id], "sep": [piece, id]. */
 static weir_status read_cls_sep(weir_tokenizer *tok, const json_t *obj, const char *where, weir_error *err) {
-    WR_TRY(wr_json_only(obj, where, "type sep cls trim_offsets add_prefix_space", err));
+    WR_TRY(wr_field_only(obj, where, "type sep cls trim_offsets add_prefix_space", err));
     for (int i = 0; i < 2; i++) {
         json_t *pair;
-        WR_TRY(wr_json_need(obj, where, i ? "sep" : "cls", JSON_ARRAY, &pair, err));
+        WR_TRY(wr_field_need(obj, where, i ? "sep" : "cls", JSON_ARRAY, &pair, err));
         const json_t *id = json_array_get(pair, 1);
         if (!json_is_integer(id)) return WR_FAIL(err, WEIR_E_FORMAT, "%s: cls and sep are [piece, id]", where);
         WR_TRY(add_affix(tok, i == 0, json_integer_value(id), where, err));
@@ -487,14 +488,14 @@ static weir_status read_post_processor(weir_tokenizer *tok, const json_t *obj, i
     if (is(type, "Sequence")) {
         json_t *list, *item;
         size_t i;
-        WR_TRY(wr_json_only(obj, where, "type processors", err));
-        WR_TRY(wr_json_need(obj, where, "processors", JSON_ARRAY, &list, err));
+        WR_TRY(wr_field_only(obj, where, "type processors", err));
+        WR_TRY(wr_field_need(obj, where, "processors", JSON_ARRAY, &list, err));
         if (depth >= NEST_MAX) return WR_FAIL(err, WEIR_E_LIMIT, "%s: more than %d levels", where, NEST_MAX);
         json_array_foreach(list, i, item) WR_TRY(read_post_processor(tok, item, depth + 1, err));
         return WEIR_OK;
     }
     if (is(type, "ByteLevel")) { /* only trims offsets */
-        return wr_json_only(obj, where, "type add_prefix_space trim_offsets use_regex", err);
+        return wr_field_only(obj, where, "type add_prefix_space trim_offsets use_regex", err);
     }
     if (tok->n_prefix || tok->n_suffix) {
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "%s: two steps that add tokens", where);
@@ -518,8 +519,8 @@ static weir_status read_decoder(weir_tokenizer *tok, const json_t *obj, int dept
     if (is(type, "Sequence")) {
         json_t *list, *item;
         size_t i;
-        WR_TRY(wr_json_only(obj, where, "type decoders", err));
-        WR_TRY(wr_json_need(obj, where, "decoders", JSON_ARRAY, &list, err));
+        WR_TRY(wr_field_only(obj, where, "type decoders", err));
+        WR_TRY(wr_field_need(obj, where, "decoders", JSON_ARRAY, &list, err));
         if (depth >= NEST_MAX) return WR_FAIL(err, WEIR_E_LIMIT, "%s: more than %d levels", where, NEST_MAX);
         json_array_foreach(list, i, item) WR_TRY(read_decoder(tok, item, depth + 1, stage, err));
         return WEIR_OK;
@@ -541,11 +542,11 @@ static weir_status read_decoder(weir_tokenizer *tok, const json_t *obj, int dept
     *stage = here;
     if (is(type, "ByteLevel")) {
         rules->byte_level = true;
-        return wr_json_only(obj, where, "type add_prefix_space trim_offsets use_regex", err);
+        return wr_field_only(obj, where, "type add_prefix_space trim_offsets use_regex", err);
     }
     if (is(type, "Metaspace")) {
         wr_cut_front front;
-        WR_TRY(wr_json_only(obj, where, metaspace_keys, err));
+        WR_TRY(wr_field_only(obj, where, metaspace_keys, err));
         WR_TRY(get_front(obj, where, &front, err));
         rules->drop_in_first = front != WR_FRONT_NEVER;
         WR_TRY(get_replacement(obj, where, &text, &bytes, err));
@@ -554,13 +555,13 @@ static weir_status read_decoder(weir_tokenizer *tok, const json_t *obj, int dept
     }
     if (is(type, "Replace")) {
         wr_regex *regex = NULL;
-        WR_TRY(wr_json_only(obj, where, "type pattern content", err));
+        WR_TRY(wr_field_only(obj, where, "type pattern content", err));
         WR_TRY(get_pattern(obj, where, &rules->find, &rules->find_bytes, &regex, err));
         if (regex) {
             wr_regex_close(regex);
             return WR_FAIL(err, WEIR_E_UNSUPPORTED, "%s: Replace by an expression is not supported", where);
         }
-        WR_TRY(wr_json_string(obj, where, "content", &text, &bytes, err));
+        WR_TRY(wr_field_string(obj, where, "content", &text, &bytes, err));
         if (!text || !rules->find_bytes || bytes > DECODE_TEXT_MAX) {
             return WR_FAIL(err, WEIR_E_FORMAT, "%s: Replace needs a pattern and a content of at most %d bytes", where,
                            DECODE_TEXT_MAX);
@@ -570,10 +571,10 @@ static weir_status read_decoder(weir_tokenizer *tok, const json_t *obj, int dept
     if (is(type, "Strip")) {
         int64_t start = 0, stop = 0;
         uint32_t cp = 0;
-        WR_TRY(wr_json_only(obj, where, "type content start stop", err));
-        WR_TRY(wr_json_string(obj, where, "content", &text, &bytes, err));
-        WR_TRY(wr_json_int(obj, where, "start", &start, err));
-        WR_TRY(wr_json_int(obj, where, "stop", &stop, err));
+        WR_TRY(wr_field_only(obj, where, "type content start stop", err));
+        WR_TRY(wr_field_string(obj, where, "content", &text, &bytes, err));
+        WR_TRY(wr_field_int(obj, where, "start", &start, err));
+        WR_TRY(wr_field_int(obj, where, "stop", &stop, err));
         if (!text || !bytes || wr_utf8_get((const uint8_t *)text, &cp) != (int)bytes || start < 0 ||
             start > DECODE_TEXT_MAX) {
             return WR_FAIL(err, WEIR_E_FORMAT, "%s: Strip needs one character and a start of 0 to %d", where,
@@ -585,7 +586,7 @@ static weir_status read_decoder(weir_tokenizer *tok, const json_t *obj, int dept
         return WEIR_OK;
     }
     if (is(type, "ByteFallback")) rules->byte_fallback = true;
-    return wr_json_only(obj, where, "type", err);
+    return wr_field_only(obj, where, "type", err);
 }
 
 /* ---- tokenizer_config.json ------------------------------------------------ */
@@ -597,9 +598,9 @@ static weir_status read_named_token(const weir_tokenizer *tok, const json_t *con
     size_t bytes = 0;
     const json_t *value = json_object_get(config, key);
     if (json_is_object(value)) {
-        WR_TRY(wr_json_string(value, key, "content", &text, &bytes, err));
+        WR_TRY(wr_field_string(value, key, "content", &text, &bytes, err));
     } else {
-        WR_TRY(wr_json_string(config, where, key, &text, &bytes, err));
+        WR_TRY(wr_field_string(config, where, key, &text, &bytes, err));
     }
     if (!text) return WEIR_OK;
     int32_t found = wr_vocab_find(&tok->vocab, text, bytes);
@@ -623,10 +624,10 @@ static weir_status read_chat_template(weir_tokenizer *tok, const json_t *config,
     } else if (json_is_array(value)) {
         json_array_foreach(value, i, item) {
             name = NULL;
-            WR_TRY(wr_json_only(item, "chat_template", "name template", err));
-            WR_TRY(wr_json_string(item, "chat_template", "name", &name, &bytes, err));
+            WR_TRY(wr_field_only(item, "chat_template", "name template", err));
+            WR_TRY(wr_field_string(item, "chat_template", "name", &name, &bytes, err));
             if (name && is(name, "default")) {
-                WR_TRY(wr_json_string(item, "chat_template", "template", &text, &bytes, err));
+                WR_TRY(wr_field_string(item, "chat_template", "template", &text, &bytes, err));
             }
         }
     } else if (value && !json_is_null(value)) {
@@ -646,7 +647,7 @@ static weir_status apply_add_tokens(weir_tokenizer *tok, const json_t *config, i
         bool on = false;
         const json_t *value = json_object_get(config, key);
         if (!value || json_is_null(value)) continue;
-        WR_TRY(wr_json_bool(config, where, key, &on, err));
+        WR_TRY(wr_field_bool(config, where, key, &on, err));
         size_t outer = i && *n ? *n - 1 : 0;
         bool has = *n && ids[outer] == id;
         if (on && id < 0) {
@@ -683,7 +684,7 @@ static weir_status read_config(weir_tokenizer *tok, const json_t *config, weir_e
         if (*key < '0' || *key > '9' || *end) {
             return WR_FAIL(err, WEIR_E_FORMAT, "%s: added_tokens_decoder has the key \"%.40s\", no id", where, key);
         }
-        WR_TRY(wr_json_string(token, where, "content", &text, &bytes, err));
+        WR_TRY(wr_field_string(token, where, "content", &text, &bytes, err));
         int32_t known = text ? wr_vocab_find(&tok->vocab, text, bytes) : -1;
         if (known >= 0 && (tok->vocab.flags[known] & WR_TOKEN_ADDED)) continue;
         WR_TRY(read_added_token(tok, token, id, where, err));
@@ -701,14 +702,14 @@ static weir_status read_config(weir_tokenizer *tok, const json_t *config, weir_e
 
 static weir_status read_tokenizer(weir_tokenizer *tok, const json_t *root, weir_error *err) {
     json_t *model;
-    WR_TRY(wr_json_only(root, "the file",
-                        "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
-                        err));
+    WR_TRY(wr_field_only(
+        root, "the file",
+        "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model", err));
     const json_t *added = json_object_get(root, "added_tokens"), *decoder = json_object_get(root, "decoder");
     if (added && !json_is_array(added) && !json_is_null(added)) {
         return WR_FAIL(err, WEIR_E_FORMAT, "added_tokens is not a list");
     }
-    WR_TRY(wr_json_need(root, "the file", "model", JSON_OBJECT, &model, err));
+    WR_TRY(wr_field_need(root, "the file", "model", JSON_OBJECT, &model, err));
     WR_TRY(read_normalizer(tok, json_object_get(root, "normalizer"), 0, err));
     WR_TRY(read_pre_tokenizer(tok, json_object_get(root, "pre_tokenizer"), 0, err));
     WR_TRY(read_model(tok, model, json_array_size(added), err));
