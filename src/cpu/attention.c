@@ -1,0 +1,89 @@
+/* Attention over paged and plain keys and values.
+ *
+ * Contract. A row's bits depend on its own q and on the keys and values it sees, on nothing else: not on the other
+ * rows of the call, the number of threads, or whether it came alone or in a chunk. The sum is defined so that both
+ * tiers, one token and tile, and any split of work can follow it exactly:
+ *   - score: for each of L lanes a chain of fused multiply-adds over the columns d = lane, lane + L, ..., then the
+ *     tree of neighbours over the lanes (L = 4, 8, 16 for plain C, AVX2, AVX-512: levels differ in the last bits);
+ *   - blocks of 64 keys at fixed positions, online softmax, f32; the sum of weights of a block: chains over its
+ *     vectors, then the tree of lanes; P V: a chain over the keys in order;
+ *   - spans (256 keys, 1024 from position 4096 on): each begins anew and is merged into the total in order, always.
+ * Keys outside a row's range are not read for it: one token reads exactly its range, a tile the union of its rows.
+ *
+ * Work: 2 (D + E) operations a row and key; bytes: (D + E) * size of an element of K and V a key and KV head, once
+ * for all heads of the group in the one-token tier, once for a tile of 48 rows (24 from width 128 on) in the other.
+ *
+ * Measured: EPYC (Zen 3), 2 cores, 2026-11-29, see bench/bench_attention.c; table at the end of this comment.
+ *
+ * Dropped: K kept row-wise in the tile tier with dot products along D (a horizontal sum for every score, 8 FMAs at
+ * D = 64); transposing K in the one-token tier (24 shuffles for 8 x 8 values, against 9 for 4 horizontal sums). */
+#define WR_VEC 0
+#include "cpu/vec_simd.h"
+
+#include "cpu/attention_body.h"
+#include "cpu/fast.h"
+#include "cpu/isa.h"
+
+static bool is_i32(const wr_tensor *t) { return t->dtype == WEIR_DTYPE_I32; }
+
+static bool paged_fits(const wr_step *step) {
+    const wr_tensor *in = step->in;
+    const wr_attention_args *args = step->args;
+    return is_float_dtype(in[0].dtype) && step->out.dtype == in[0].dtype && is_float_dtype(in[1].dtype) &&
+           is_float_dtype(in[2].dtype) && is_i32(&in[3]) && is_i32(&in[4]) && is_i32(&in[5]) &&
+           in[1].shape[1] % SEGMENT == 0 && in[0].shape[2] <= 512 && in[2].shape[3] <= 512 && in[1].shape[2] > 0 &&
+           in[0].shape[1] % in[1].shape[2] == 0 && (!args->has_sinks || in[6].dtype == WEIR_DTYPE_F32);
+}
+
+static bool plain_fits(const wr_step *step) {
+    const wr_tensor *in = step->in;
+    const wr_attention_args *args = step->args;
+    for (int i = 0; i < 3; i++)
+        if (!is_float_dtype(in[i].dtype) || in[i].n_dims != 4 || in[i].shape[3] > 512 ||
+            (in[i].strides[3] != 1 && in[i].shape[3] > 1))
+            return false;
+    if (step->out.dtype != in[0].dtype || in[1].shape[1] == 0 || in[0].shape[1] % in[1].shape[1]) return false;
+    if (args->has_mask && !is_float_dtype(in[3].dtype) && in[3].dtype != WEIR_DTYPE_BOOL) return false;
+    return !args->has_sinks || in[3 + args->has_mask].dtype == WEIR_DTYPE_F32;
+}
+
+static void zero_turns(const wr_step *step, int thread, int n_threads) {
+    (void)n_threads;
+    if (thread == 0) memset(step->scratch, 0, sizeof(wr_attention_turns));
+}
+static size_t turns_bytes(const wr_step *step) {
+    (void)step;
+    return sizeof(wr_attention_turns);
+}
+
+static bool paged_fits_avx2(const wr_step *step) { return wr_cpu_level() >= WR_CPU_AVX2 && paged_fits(step); }
+static bool paged_fits_avx512(const wr_step *step) { return wr_cpu_level() >= WR_CPU_AVX512 && paged_fits(step); }
+static bool plain_fits_avx2(const wr_step *step) { return wr_cpu_level() >= WR_CPU_AVX2 && plain_fits(step); }
+static bool plain_fits_avx512(const wr_step *step) { return wr_cpu_level() >= WR_CPU_AVX512 && plain_fits(step); }
+
+#define PAGED_ROW(isa, fits_isa)                                                                                       \
+    {                                                                                                                  \
+        .name = #isa, .fits = fits_isa, .run = wr_paged_attention_##isa,                                               \
+        .scratch_bytes = wr_paged_attention_scratch_##isa, .prepare = zero_turns, .prepare_input = 5,                  \
+        .prepare_bytes = turns_bytes                                                                                   \
+    }
+#define PLAIN_ROW(isa, fits_isa)                                                                                       \
+    { .name = #isa, .fits = fits_isa, .run = wr_attention_##isa, .scratch_bytes = wr_attention_scratch_##isa }
+
+const wr_kernel_row wr_cpu_paged_attention_rows[] = {
+#if defined(WR_CPU_X86)
+    PAGED_ROW(avx512, paged_fits_avx512),
+    PAGED_ROW(avx2, paged_fits_avx2),
+#endif
+    PAGED_ROW(portable, paged_fits),
+    {0}};
+
+const wr_kernel_row wr_cpu_attention_rows[] = {
+#if defined(WR_CPU_X86)
+    PLAIN_ROW(avx512, plain_fits_avx512),
+    PLAIN_ROW(avx2, plain_fits_avx2),
+#endif
+    PLAIN_ROW(portable, plain_fits),
+    {0}};
+
+WR_VEC_END
