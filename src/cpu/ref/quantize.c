@@ -1,11 +1,13 @@
-/* Quantising as MLX 0.32 does on the CPU, all in f32. Each of the three ops (packed weight, scales, biases) computes a
- * group anew and keeps its part; a group is independent of all others.
+/* Quantising as MLX 0.32.4 does on the CPU. Each of the three ops (packed weight, scales, biases) computes a group anew
+ * and keeps its part; a group is independent of all others.
  *
- * Affine, per group of w: side = |min| > |max|; scale = max((max - min) / (2^bits - 1), 1e-7), negated unless side;
- * edge = side ? min : max; q0 = rint(edge / scale); q0 != 0: scale = edge / q0, bias = edge; else bias = 0;
+ * Affine, in f32, per group of w: side = |min| > |max|; scale = max((max - min) / (2^bits - 1), 1e-7), negated unless
+ * side; edge = side ? min : max; q0 = rint(edge / scale); q0 != 0: scale = edge / q0, bias = edge; else bias = 0;
  * q = clamp(rint((w - bias) / scale)). Scale and bias are rounded to the dtype of w after use.
- * mxfp4, mxfp8: scale = 2^rint(log2(max|w| / largest element)), stored with the bias 127.
- * nvfp4: scale = e4m3(max|w| / 6). Elements: w / scale, nearest, ties to even, saturated. */
+ *
+ * The small floats, in the dtype of w (every operation is rounded to it), per group: s = max|w| / the largest element.
+ * mxfp4, mxfp8: scale = 2^ceil(log2(s)), 1 for s = 0, stored with the bias 127. nvfp4: scale = s as E4M3.
+ * Element = w / scale: E2M1 nearest, ties towards 0, no negative zero; E4M3 nearest, ties to even, saturated. */
 #include "cpu/ref/kernels.h"
 #include "cpu/ref/util.h"
 
@@ -29,17 +31,12 @@ static uint8_t f32_to_e4m3(float f) {
     return sign | (uint8_t)((bits >> 20) - (120u << 3));
 }
 
-/* Nearest of {0, .5, 1, 1.5, 2, 3, 4, 6}, ties to the even code. */
+/* Nearest of {0, .5, 1, 1.5, 2, 3, 4, 6}, ties towards 0; NaN gives 0. */
 static uint8_t f32_to_e2m1(float f) {
-    uint8_t sign = signbit(f) ? 8 : 0;
-    float a = fabsf(f);
-    if (a <= 0.25f) return sign;
-    if (a < 0.75f) return sign | 1;
-    if (a <= 1.25f) return sign | 2;
-    if (a < 1.75f) return sign | 3;
-    if (a <= 2.5f) return sign | 4;
-    if (a < 3.5f) return sign | 5;
-    return sign | (a <= 5 ? 6 : 7);
+    static const float above[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
+    uint8_t code = 0;
+    while (code < 7 && fabsf(f) > above[code]) code++;
+    return code && f < 0 ? code | 8 : code;
 }
 
 static void quantize_affine(const float *w, weir_quant quant, group *g) {
@@ -65,23 +62,27 @@ static void quantize_affine(const float *w, weir_quant quant, group *g) {
     g->bias = bias;
 }
 
-static void quantize_small_floats(const float *w, weir_quant quant, group *g) {
-    float largest = 0, scale;
+static float rounded(float value, weir_dtype dtype) {
+    if (dtype == WEIR_DTYPE_F16) return wr_f16_to_f32(wr_f32_to_f16(value));
+    return dtype == WEIR_DTYPE_BF16 ? wr_bf16_to_f32(wr_f32_to_bf16(value)) : value;
+}
+
+static void quantize_small_floats(const float *w, weir_quant quant, weir_dtype dtype, group *g) {
+    float largest = 0;
     bool four = quant.bits == 4;
     for (int i = 0; i < quant.group_size; i++) largest = fabsf(w[i]) > largest ? fabsf(w[i]) : largest;
-    scale = largest / (four ? 6.0f : 448.0f);
+    float scale = rounded(largest / (four ? 6.0f : 448.0f), dtype);
     if (quant.mode == WEIR_QUANT_NVFP4) {
         g->scale_code = f32_to_e4m3(scale);
         scale = wr_e4m3_to_f32(g->scale_code);
     } else {
-        float exponent = rintf(log2f(scale));
-        if (!(exponent > -127)) exponent = -127;
-        if (exponent > 127) exponent = 127;
+        float exponent = scale == 0 ? 0 : ceilf(rounded(log2f(scale), dtype));
+        exponent = exponent < -127 ? -127 : exponent > 127 ? 127 : exponent;
         g->scale_code = (uint8_t)((int)exponent + 127);
-        scale = wr_e8m0_to_f32(g->scale_code);
+        scale = rounded(exp2f(exponent), dtype);
     }
     for (int i = 0; i < quant.group_size; i++) {
-        float v = scale == 0 ? 0 : w[i] / scale;
+        float v = scale == 0 ? 0 : rounded(w[i] / scale, dtype);
         g->q[i] = four ? f32_to_e2m1(v) : f32_to_e4m3(v);
     }
 }
@@ -109,7 +110,7 @@ void wr_ref_quantize(const wr_step *step, int thread, int n_threads) {
         if (quant.mode == WEIR_QUANT_AFFINE)
             quantize_affine(values, quant, &g);
         else
-            quantize_small_floats(values, quant, &g);
+            quantize_small_floats(values, quant, w->dtype, &g);
         if (step->op == WR_OP_QUANTIZE_WEIGHT)
             pack_group(&g, quant, (uint8_t *)out->data + index * group_bytes);
         else if (step->op == WR_OP_QUANTIZE_BIASES)
