@@ -86,7 +86,8 @@ def compare_prompt(prompt, seq, scores):
             row["faults"].append(f"prompt of {prompt['length']} tokens: weir printed nothing for position {pos}")
             continue
         numbers = [line["logprob"], *(lp for _, lp in line["top"])]
-        if line["token"] != kept["token"] or not line["top"] or not all(isinstance(x, (int, float)) and math.isfinite(x) for x in numbers):
+        finite = all(isinstance(x, (int, float)) and math.isfinite(x) for x in numbers)
+        if line["token"] != kept["token"] or not line["top"] or not finite:
             row["faults"].append(f"position {pos}: unusable line {json.dumps(line)[:160]}")
             continue
         row["positions"] += 1
@@ -118,12 +119,14 @@ def compare(golden, scores, prompts=None):
     return [compare_prompt(prompt, seq, scores) for seq, prompt in enumerate(prompts or golden["prompts"])]
 
 
-HEAD = f"{'model':<34} {'tokens':>6} {'kept':>5} {'agree':>9} {'ties':>4} {'mean KL':>9} {'max KL':>9} {'max |dlogp|':>11} {'ref noise':>9}"
+HEAD = (f"{'model':<34} {'tokens':>6} {'kept':>5} {'agree':>9} {'ties':>4} {'mean KL':>9} {'max KL':>9} "
+        f"{'max |dlogp|':>11} {'ref noise':>9}")
 
 
 def table_line(name, row):
-    return (f"{name:<34} {row['length']:>6} {row['positions']:>5} {row['agree']:>4}/{row['decided']:<4} {row['ties']:>4} "
-            f"{row['kl']:>9.1e} {row['kl_max']:>9.1e} {row['delta']:>11.5f} {row['noise']:>9.1e}")
+    agree = f"{row['agree']}/{row['decided']}"
+    return (f"{name:<34} {row['length']:>6} {row['positions']:>5} {agree:>9} {row['ties']:>4} {row['kl']:>9.1e} "
+            f"{row['kl_max']:>9.1e} {row['delta']:>11.5f} {row['noise']:>9.1e}")
 
 
 def main():

@@ -140,14 +140,15 @@ class Gguf:
             for token, score, kind in zip(tokens, self.field("tokenizer.ggml.scores"), kinds):
                 proto.pieces.add(piece=token, score=score, type=kind)
             processor = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-            bos = [self.field("tokenizer.ggml.bos_token_id")] if self.field("tokenizer.ggml.add_bos_token", True) else []
-            return bos + processor.encode(text)
+            add_bos = self.field("tokenizer.ggml.add_bos_token", True)
+            return [self.field("tokenizer.ggml.bos_token_id")] * bool(add_bos) + processor.encode(text)
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
         merges = [tuple(m.split(" ")) for m in self.field("tokenizer.ggml.merges")]
         tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, merges))
-        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=self.field("tokenizer.ggml.pre") != "qwen2")
-        if self.field("tokenizer.ggml.pre") == "qwen2":
+        qwen = self.field("tokenizer.ggml.pre") == "qwen2"
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not qwen)
+        if qwen:
             words = (
                 r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
                 r"|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -100,7 +100,8 @@ def logits(config, fetch, ids, rows):
 
         h = norm(x, layer + "input_layernorm.weight")
         q, k, v = (
-            linear(h, f"{layer}self_attn.{name}_proj").reshape(length, -1, head_dim).transpose(1, 0, 2) for name in "qkv"
+            linear(h, f"{layer}self_attn.{name}_proj").reshape(length, -1, head_dim).transpose(1, 0, 2)
+            for name in "qkv"
         )
         if fetch(layer + "self_attn.q_norm.weight") is not None:
             q = norm(q, layer + "self_attn.q_norm.weight")

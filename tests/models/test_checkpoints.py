@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Small random checkpoints of every family and every MLX layout say what mlx-lm says (tools/make_checkpoints.py).
 
-Standard library only. The environment: WEIR is the program (build/weir unless given), WEIR_CHECKPOINTS another folder
-of checkpoints with its goldens.json (the generator makes many more than the tree holds), WEIR_SCORE_ARGS more
-arguments for `weir score`. Arguments: names, or parts of names, of the checkpoints to run.
+Standard library only. The environment: WEIR or WEIR_BIN is the program (build/weir unless given), WEIR_CHECKPOINTS
+another folder of checkpoints with its goldens.json (the generator makes many more than the tree holds),
+WEIR_SCORE_ARGS more arguments for `weir score`. Arguments: names, or parts of names, of the checkpoints to run.
 """
 
 import os
@@ -18,7 +18,7 @@ import compare_logits
 
 
 def main():
-    weir = os.environ.get("WEIR", str(ROOT / "build" / "weir"))
+    weir = os.environ.get("WEIR") or os.environ.get("WEIR_BIN") or str(ROOT / "build" / "weir")
     folder = Path(os.environ.get("WEIR_CHECKPOINTS", ROOT / "tests" / "data" / "checkpoints"))
     extra = shlex.split(os.environ.get("WEIR_SCORE_ARGS", ""))
     only = sys.argv[1:]
@@ -31,7 +31,7 @@ def main():
     for name, golden in goldens["checkpoints"].items():
         if only and not any(part in name for part in only):
             continue
-        prompts = [dict(part, ids=goldens["prompts"][part["prompt"]][: part["length"] + 1]) for part in golden["prompts"]]
+        prompts = [dict(part, ids=goldens["prompts"][part["prompt"]]) for part in golden["prompts"]]
         try:
             scores = compare_logits.run_score(weir, str(folder / name), [p["ids"] for p in prompts], extra)
         except RuntimeError as error:

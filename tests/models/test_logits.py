@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The three real models say what an independent implementation says (tests/data/logits, tools/goldens_logits.py).
 
-Standard library only. The environment: WEIR is the program (build/weir unless given), WEIR_STORE the folder of the
-model files, WEIR_SCORE_ARGS more arguments for `weir score`. Exit status 77 means skipped: a model file is missing.
-SmolLM2 must be there; the other two may be missing, and the table says so.
+Standard library only. The environment: WEIR or WEIR_BIN is the program (build/weir unless given), WEIR_STORE the
+folder of the model files, WEIR_SCORE_ARGS more arguments for `weir score`. Exit status 77 means skipped: a model file
+is missing. SmolLM2 must be there; the other two may be missing, and the table says so.
 """
 
 import os
@@ -20,7 +20,7 @@ REQUIRED = "smollm2"
 
 
 def main():
-    weir = os.environ.get("WEIR", str(ROOT / "build" / "weir"))
+    weir = os.environ.get("WEIR") or os.environ.get("WEIR_BIN") or str(ROOT / "build" / "weir")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     store = os.environ.get("WEIR_STORE") or os.path.join(cache, "weir", "store")
     extra = shlex.split(os.environ.get("WEIR_SCORE_ARGS", ""))
