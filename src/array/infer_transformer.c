@@ -104,7 +104,7 @@ static weir_status check_rows(const weir_array *out, int first, int64_t n_rows, 
 
 weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {
     const weir_array *pages = out->in[0], *x = out->in[1];
-    if (!(pages->op == WR_OP_DATA || wr_ops[pages->op].flags & WR_INPLACE))
+    if (!pages->buffer && !(wr_ops[pages->op].flags & WR_INPLACE))
         return WR_FAIL(err, WEIR_E_ARGUMENT,
                        "kv_write: pages are the result of %s; they must be a leaf or an earlier write",
                        wr_ops[pages->op].name);

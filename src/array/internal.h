@@ -72,8 +72,4 @@ typedef struct wr_layout {
 /* Layout of a VIEW node over its input's layout; false: strides cannot say it (reshape), copy first. */
 bool wr_view_layout(const weir_array *node, const wr_layout *in, wr_layout *out);
 
-/* Device's program cache. */
-weir_status wr_cache_new(struct wr_program_cache **out, weir_error *err);
-void wr_cache_free(struct wr_program_cache *cache);
-
 #endif

@@ -1,0 +1,132 @@
+/* Element-wise fusion. Each element-wise draft starts as a program of one instruction over its operands and absorbs
+ * the producers of its inputs when nobody else reads them. Each instruction keeps its own dtype and rounding, so the
+ * result has the bits of the unfused steps. */
+#include <string.h>
+
+#include "array/compile.h"
+
+/* Operands below FROM_CODE name inputs of the group, the others instruction (operand - FROM_CODE). */
+enum { FROM_CODE = 128 };
+
+typedef struct wr_group {
+    int n, n_in;
+    int32_t in[WR_MAX_INPUTS];   /* values */
+    int32_t refs[WR_MAX_INPUTS]; /* operands of the original drafts that name the input */
+    struct {
+        uint8_t op, dtype, n_in, in[3];
+    } code[WR_FUSED_MAX];
+} wr_group;
+
+static void start(const wr_compiler *c, const wr_draft *d, wr_group *g) {
+    memset(g, 0, sizeof *g);
+    g->n = 1;
+    g->code[0].op = (uint8_t)d->op;
+    g->code[0].dtype = (uint8_t)c->values[d->out].dtype;
+    g->code[0].n_in = (uint8_t)d->n_in;
+    for (int i = 0; i < d->n_in; i++) {
+        int k = 0;
+        while (k < g->n_in && g->in[k] != d->in[i]) k++;
+        if (k == g->n_in) g->in[g->n_in++] = d->in[i];
+        g->refs[k]++;
+        g->code[0].in[i] = (uint8_t)k;
+    }
+}
+
+/* The draft that makes input k of the group if it may be absorbed. */
+static wr_draft *absorbable(const wr_compiler *c, const wr_group *g, int k) {
+    const wr_value *value = &c->values[g->in[k]];
+    const wr_storage *storage = &c->storages[value->storage];
+    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output) return NULL;
+    wr_draft *p = &c->drafts[storage->producer];
+    /* Only the result itself, not a view of it; and no reader outside the group. */
+    if (!p->group || p->dead || p->out != g->in[k] || storage->n_uses != g->refs[k]) return NULL;
+    if (p->group->n + g->n > WR_FUSED_MAX) return NULL;
+    int added = 0;
+    for (int i = 0; i < p->group->n_in; i++) {
+        /* Reads of state stay where they were made. */
+        if (c->storages[c->values[p->group->in[i]].storage].written) return NULL;
+        int j = 0;
+        while (j < g->n_in && g->in[j] != p->group->in[i]) j++;
+        added += j == g->n_in;
+    }
+    return g->n_in - 1 + added <= WR_MAX_INPUTS ? p : NULL;
+}
+
+/* p's instructions go in front; input k becomes p's last one. */
+static void absorb(wr_group *g, int k, const wr_group *p) {
+    wr_group merged;
+    uint8_t own[WR_MAX_INPUTS], others[WR_MAX_INPUTS];
+    memset(&merged, 0, sizeof merged);
+    for (int i = 0; i < g->n_in; i++) {
+        if (i == k) {
+            own[i] = (uint8_t)(FROM_CODE + p->n - 1);
+            continue;
+        }
+        own[i] = (uint8_t)merged.n_in;
+        merged.refs[merged.n_in] = g->refs[i];
+        merged.in[merged.n_in++] = g->in[i];
+    }
+    for (int i = 0; i < p->n_in; i++) {
+        int j = 0;
+        while (j < merged.n_in && merged.in[j] != p->in[i]) j++;
+        if (j == merged.n_in) merged.in[merged.n_in++] = p->in[i];
+        merged.refs[j] += p->refs[i];
+        others[i] = (uint8_t)j;
+    }
+    merged.n = p->n + g->n;
+    for (int i = 0; i < merged.n; i++) {
+        merged.code[i] = i < p->n ? p->code[i] : g->code[i - p->n];
+        for (int o = 0; o < merged.code[i].n_in; o++) {
+            uint8_t operand = merged.code[i].in[o];
+            if (i < p->n)
+                merged.code[i].in[o] = operand < FROM_CODE ? others[operand] : operand;
+            else
+                merged.code[i].in[o] = operand < FROM_CODE ? own[operand] : (uint8_t)(operand + p->n);
+        }
+    }
+    *g = merged;
+}
+
+static weir_status finish(wr_compiler *c, wr_draft *d, weir_error *err) {
+    const wr_group *g = d->group;
+    wr_fused_args *args = wr_arena_alloc(c->memory, sizeof *args);
+    int32_t *in = wr_arena_alloc(c->memory, (size_t)g->n_in * sizeof *in);
+    if (!args || !in) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+    args->n = g->n;
+    for (int i = 0; i < g->n; i++) {
+        args->code[i].op = g->code[i].op;
+        args->code[i].dtype = g->code[i].dtype;
+        for (int o = 0; o < g->code[i].n_in; o++) {
+            uint8_t operand = g->code[i].in[o];
+            args->code[i].in[o] = operand < FROM_CODE ? operand : (uint8_t)(operand - FROM_CODE + g->n_in);
+        }
+    }
+    memcpy(in, g->in, (size_t)g->n_in * sizeof *in);
+    d->op = WR_OP_FUSED;
+    d->args = args;
+    d->n_in = g->n_in;
+    d->in = in;
+    return WEIR_OK;
+}
+
+weir_status wr_fuse(wr_compiler *c, weir_error *err) {
+    if (c->no_fusion || !c->device->backend->kernels(WR_OP_FUSED)) return WEIR_OK;
+    for (int i = 0; i < c->n_drafts; i++) {
+        wr_draft *d = &c->drafts[i];
+        if (!(wr_ops[d->op].flags & WR_EW)) continue;
+        d->group = wr_arena_alloc(c->memory, sizeof *d->group);
+        if (!d->group) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+        start(c, d, d->group);
+        for (int k = 0; k < d->group->n_in; k++) {
+            wr_draft *p = absorbable(c, d->group, k);
+            if (!p) continue;
+            absorb(d->group, k, p->group);
+            p->dead = true;
+            k = -1; /* the inputs are others now */
+        }
+    }
+    for (int i = 0; i < c->n_drafts; i++)
+        if (c->drafts[i].group && !c->drafts[i].dead && c->drafts[i].group->n > 1)
+            WR_TRY(finish(c, &c->drafts[i], err));
+    return WEIR_OK;
+}
