@@ -180,12 +180,13 @@ static bool fit_affine(const wr_mlx_stored *stored, weir_quant said, weir_quant 
         *out = said;
         return true;
     }
-    out->bits = said.bits;
-    out->group_size = (int32_t)product / said.bits;
-    if (product % said.bits == 0 && wr_quant_valid(*out)) return true;
+    /* Mixed checkpoints vary the bits more often than the group. */
     out->group_size = said.group_size;
     out->bits = (int32_t)product / said.group_size;
-    return product % said.group_size == 0 && wr_quant_valid(*out);
+    if (product % said.group_size == 0 && wr_quant_valid(*out)) return true;
+    out->bits = said.bits;
+    out->group_size = (int32_t)product / said.bits;
+    return product % said.bits == 0 && wr_quant_valid(*out);
 }
 
 static bool fit_block_float(const wr_mlx_stored *stored, weir_quant *out) {
