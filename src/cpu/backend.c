@@ -4,24 +4,22 @@
 #include <string.h>
 
 #include "cpu/isa.h"
+#include "cpu/linear.h"
 #include "cpu/ref/ref.h"
 #include "cpu/rows.h"
 
 /* One line an op that has fast kernels. */
 static const wr_kernel_row *const fast_rows[WR_OP_COUNT] = {
+    [WR_OP_LINEAR] = wr_cpu_linear_rows,
+    [WR_OP_GATHER_LINEAR] = wr_cpu_gather_linear_rows,
+    [WR_OP_EMBEDDING] = wr_cpu_embedding_rows,
     [WR_OP_DATA] = NULL,
 };
 
-/* The published layout is kept until a family offers a better one. */
-static size_t keep_layout(const wr_linear_args *args) {
-    (void)args;
-    return 0;
-}
-
 const wr_cpu_packing wr_cpu_packing_used = {
-    .packed_bytes = keep_layout,
-    .pack = NULL,
-    .unpack_row = NULL,
+    .packed_bytes = wr_cpu_packed_bytes,
+    .pack = wr_cpu_pack,
+    .unpack_row = wr_cpu_unpack_row,
 };
 
 static wr_kernel_row joined[WR_OP_COUNT][WR_CPU_ROWS_MAX + 2];

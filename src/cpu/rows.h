@@ -20,7 +20,7 @@
 
 #include "array/backend.h"
 
-enum { WR_CPU_ROWS_MAX = 8 };
+enum { WR_CPU_ROWS_MAX = 12 };
 
 typedef struct wr_cpu_packing {
     /* As in wr_backend. */
