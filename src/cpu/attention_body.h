@@ -29,6 +29,20 @@ static inline const char *key_at(const source *s, int64_t p) {
     return s->base + s->table[p / s->page] * s->page_bytes + p % s->page * s->key_bytes;
 }
 
+/* What is asked for ahead of its use: V of a block while its scores are made, K of the next block while V is summed.
+ * Rows of a few lines each, far apart, are more than the hardware's own prefetch follows. s NULL: nothing. */
+typedef struct ahead {
+    const source *s;
+    int64_t bytes, until; /* of a key's row; keys from `until` on are not touched */
+} ahead;
+
+VF_INLINE void ask_for(const ahead *a, int64_t p, int n) {
+    if (!a->s || p + n > a->until) return;
+    const char *at = key_at(a->s, p);
+    for (int i = 0; i < n; i++, at += a->s->key_bytes)
+        for (int64_t j = 0; j < a->bytes; j += 64) __builtin_prefetch(at + j, 0, 3);
+}
+
 /* What does not change over the rows of a call. */
 typedef struct call {
     int64_t d, e, dp, ep;
@@ -90,10 +104,11 @@ static void stage_keys(source *s, float *stage, int64_t k0, int64_t k1, int64_t 
 
 /* Scores of keys k0 .. k1 - 1 for n_h rows: one chain a lane over D, then the tree of lanes. */
 VF_INLINE void token_scores(const source *src, weir_dtype dtype, const float *q, int64_t dp, float *s, int64_t block,
-                            int64_t k0, int64_t k1, const int n_h) {
+                            int64_t k0, int64_t k1, const ahead *next, const int n_h) {
     const int64_t bytes = dtype == WEIR_DTYPE_F32 ? 4 : 2;
     for (int64_t k = k0 & ~(int64_t)3; k < k1; k += 4) {
         const char *key[4];
+        if (k >= k0) ask_for(next, k, 4);
         if (k >= k0 && k + 4 <= k1) {
             key[0] = key_at(src, k);
             for (int i = 1; i < 4; i++) key[i] = key[0] + i * src->key_bytes;
@@ -120,7 +135,7 @@ VF_INLINE void token_scores(const source *src, weir_dtype dtype, const float *q,
 
 /* o[h] += sum of p * v over keys k0 .. k1 - 1 in order, columns j .. j + n_v * L - 1. */
 VF_INLINE void token_columns(const source *src, weir_dtype dtype, const float *p, float *o, int64_t ep, int64_t block,
-                             int64_t k0, int64_t k1, int64_t j, const int n_h, const int n_v) {
+                             int64_t k0, int64_t k1, int64_t j, const ahead *next, const int n_h, const int n_v) {
     const int64_t bytes = dtype == WEIR_DTYPE_F32 ? 4 : 2;
     vf acc[3][8];
     for (int h = 0; h < n_h; h++)
@@ -129,6 +144,7 @@ VF_INLINE void token_columns(const source *src, weir_dtype dtype, const float *p
         int64_t end = (k | (SEGMENT - 1)) + 1;
         if (end > k1) end = k1;
         const char *value = key_at(src, k) + j * bytes;
+        if (j == 0 && k % SEGMENT == 0) ask_for(next, k + BLOCK, SEGMENT);
         for (; k < end; k++, value += src->key_bytes) {
             vf x[8];
             for (int c = 0; c < n_v; c++) x[c] = vf_load_as(value + c * VF_N * bytes, dtype);
@@ -143,54 +159,58 @@ VF_INLINE void token_columns(const source *src, weir_dtype dtype, const float *p
 }
 
 VF_INLINE void token_values(const source *src, weir_dtype dtype, const float *p, float *o, int64_t ep, int64_t block,
-                            int64_t k0, int64_t k1, const int n_h) {
+                            int64_t k0, int64_t k1, const ahead *next, const int n_h) {
     int64_t j = 0;
     if (n_h == 1)
-        for (; j + 8 * VF_N <= ep; j += 8 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, n_h, 8);
-    for (; j + 4 * VF_N <= ep; j += 4 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, n_h, 4);
-    for (; j + 2 * VF_N <= ep; j += 2 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, n_h, 2);
-    for (; j < ep; j += VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, n_h, 1);
+        for (; j + 8 * VF_N <= ep; j += 8 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, next, n_h, 8);
+    for (; j + 4 * VF_N <= ep; j += 4 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, next, n_h, 4);
+    for (; j + 2 * VF_N <= ep; j += 2 * VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, next, n_h, 2);
+    for (; j < ep; j += VF_N) token_columns(src, dtype, p, o, ep, block, k0, k1, j, next, n_h, 1);
 }
+
+static const ahead nothing = {0};
 
 #define WR_TOKEN_CASES(dt)                                                                                             \
     static void scores_##dt(const source *src, const float *q, int64_t dp, float *s, int64_t block, int64_t k0,        \
-                            int64_t k1, int64_t m) {                                                                   \
-        for (; m > 4 || m == 3; m -= 3, q += 3 * dp, s += 3 * BLOCK)                                                   \
-            token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, 3);                                            \
-        for (; m >= 2; m -= 2, q += 2 * dp, s += 2 * BLOCK)                                                            \
-            token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, 2);                                            \
-        if (m) token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, 1);                                         \
+                            int64_t k1, const ahead *next, int64_t m) {                                                \
+        for (; m > 4 || m == 3; m -= 3, q += 3 * dp, s += 3 * BLOCK, next = &nothing)                                  \
+            token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, next, 3);                                      \
+        for (; m >= 2; m -= 2, q += 2 * dp, s += 2 * BLOCK, next = &nothing)                                           \
+            token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, next, 2);                                      \
+        if (m) token_scores(src, WEIR_DTYPE_##dt, q, dp, s, block, k0, k1, next, 1);                                   \
     }                                                                                                                  \
     static void values_##dt(const source *src, const float *p, float *o, int64_t ep, int64_t block, int64_t k0,        \
-                            int64_t k1, int64_t m) {                                                                   \
-        for (; m > 4 || m == 3; m -= 3, p += 3 * BLOCK, o += 3 * ep)                                                   \
-            token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, 3);                                            \
-        for (; m >= 2; m -= 2, p += 2 * BLOCK, o += 2 * ep)                                                            \
-            token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, 2);                                            \
-        if (m) token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, 1);                                         \
+                            int64_t k1, const ahead *next, int64_t m) {                                                \
+        for (; m > 4 || m == 3; m -= 3, p += 3 * BLOCK, o += 3 * ep, next = &nothing)                                  \
+            token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, next, 3);                                      \
+        for (; m >= 2; m -= 2, p += 2 * BLOCK, o += 2 * ep, next = &nothing)                                           \
+            token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, next, 2);                                      \
+        if (m) token_values(src, WEIR_DTYPE_##dt, p, o, ep, block, k0, k1, next, 1);                                   \
     }
 WR_TOKEN_CASES(F16)
 WR_TOKEN_CASES(BF16)
 WR_TOKEN_CASES(F32)
 
-static void token_qk(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, int64_t m) {
+static void token_qk(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, const ahead *next,
+                     int64_t m) {
     if (c->d % VF_N) stage_keys(&src, w->stage, k0, k1, c->d, c->dp);
     if (src.dtype == WEIR_DTYPE_F16)
-        scores_F16(&src, w->q, c->dp, w->s, block, k0, k1, m);
+        scores_F16(&src, w->q, c->dp, w->s, block, k0, k1, next, m);
     else if (src.dtype == WEIR_DTYPE_BF16)
-        scores_BF16(&src, w->q, c->dp, w->s, block, k0, k1, m);
+        scores_BF16(&src, w->q, c->dp, w->s, block, k0, k1, next, m);
     else
-        scores_F32(&src, w->q, c->dp, w->s, block, k0, k1, m);
+        scores_F32(&src, w->q, c->dp, w->s, block, k0, k1, next, m);
 }
 
-static void token_pv(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, int64_t m) {
+static void token_pv(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, const ahead *next,
+                     int64_t m) {
     if (c->e % VF_N) stage_keys(&src, w->stage, k0, k1, c->e, c->ep);
     if (src.dtype == WEIR_DTYPE_F16)
-        values_F16(&src, w->s, w->o, c->ep, block, k0, k1, m);
+        values_F16(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
     else if (src.dtype == WEIR_DTYPE_BF16)
-        values_BF16(&src, w->s, w->o, c->ep, block, k0, k1, m);
+        values_BF16(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
     else
-        values_F32(&src, w->s, w->o, c->ep, block, k0, k1, m);
+        values_F32(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
 }
 
 /* ---- a tile of rows: K made f32 and transposed, V made f32, once for all rows ---- */
@@ -223,10 +243,11 @@ VF_INLINE void transpose8(__m256 r[8]) {
     }
 }
 VF_INLINE void transpose_keys(const source *src, weir_dtype dtype, float *kt, int64_t dp, int64_t block, int64_t k0,
-                              int64_t k1) {
+                              int64_t k1, const ahead *next) {
     const int64_t bytes = dtype == WEIR_DTYPE_F32 ? 4 : 2;
     for (int64_t k = k0 & ~(int64_t)7; k < k1; k += 8) {
         const char *key[8];
+        if (k >= k0) ask_for(next, k, 8);
         for (int i = 0; i < 8; i++) {
             int64_t p = k + i;
             key[i] = i && p > k0 && p < k1 ? key[i - 1] + src->key_bytes
@@ -244,7 +265,8 @@ VF_INLINE void transpose_keys(const source *src, weir_dtype dtype, float *kt, in
 }
 #else
 VF_INLINE void transpose_keys(const source *src, weir_dtype dtype, float *kt, int64_t dp, int64_t block, int64_t k0,
-                              int64_t k1) {
+                              int64_t k1, const ahead *next) {
+    (void)next;
     for (int64_t k = k0; k < k1; k++) {
         const char *key = key_at(src, k);
         for (int64_t d = 0; d < dp; d++) kt[lane_order(d, dp) * BLOCK + (k - block)] = f32_load_as(key, d, dtype);
@@ -254,11 +276,12 @@ VF_INLINE void transpose_keys(const source *src, weir_dtype dtype, float *kt, in
 
 /* V as f32; true when all of it is finite. */
 VF_INLINE bool widen_values(const source *src, weir_dtype dtype, float *v, int64_t ep, int64_t block, int64_t k0,
-                            int64_t k1) {
+                            int64_t k1, const ahead *next) {
     const int64_t bytes = dtype == WEIR_DTYPE_F32 ? 4 : 2;
     vi bad = vi_set(0);
     for (int64_t k = k0; k < k1; k++) {
         const char *value = key_at(src, k);
+        if (k % SEGMENT == 0) ask_for(next, k + BLOCK, SEGMENT);
         float *to = v + (k - block) * ep;
         for (int64_t j = 0; j < ep; j += VF_N) {
             vf x = vf_load_as(value + j * bytes, dtype);
@@ -272,11 +295,13 @@ VF_INLINE bool widen_values(const source *src, weir_dtype dtype, float *v, int64
 }
 
 #define WR_TILE_CASES(dt)                                                                                              \
-    static void transpose_##dt(const source *src, float *kt, int64_t dp, int64_t block, int64_t k0, int64_t k1) {      \
-        transpose_keys(src, WEIR_DTYPE_##dt, kt, dp, block, k0, k1);                                                   \
+    static void transpose_##dt(const source *src, float *kt, int64_t dp, int64_t block, int64_t k0, int64_t k1,        \
+                               const ahead *next) {                                                                    \
+        transpose_keys(src, WEIR_DTYPE_##dt, kt, dp, block, k0, k1, next);                                             \
     }                                                                                                                  \
-    static bool widen_##dt(const source *src, float *v, int64_t ep, int64_t block, int64_t k0, int64_t k1) {           \
-        return widen_values(src, WEIR_DTYPE_##dt, v, ep, block, k0, k1);                                               \
+    static bool widen_##dt(const source *src, float *v, int64_t ep, int64_t block, int64_t k0, int64_t k1,             \
+                           const ahead *next) {                                                                        \
+        return widen_values(src, WEIR_DTYPE_##dt, v, ep, block, k0, k1, next);                                         \
     }
 WR_TILE_CASES(F16)
 WR_TILE_CASES(BF16)
@@ -339,14 +364,15 @@ VF_INLINE void tile_value_rows(const float *p, const float *v, float *o, int64_t
     for (; j < ep; j += VF_N) tile_values(p, v + j, o + j, ep, n, n_r, 1);
 }
 
-static void tile_qk(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, int64_t m) {
+static void tile_qk(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, const ahead *next,
+                    int64_t m) {
     if (c->d % VF_N) stage_keys(&src, w->stage, k0, k1, c->d, c->dp);
     if (src.dtype == WEIR_DTYPE_F16)
-        transpose_F16(&src, w->kt, c->dp, block, k0, k1);
+        transpose_F16(&src, w->kt, c->dp, block, k0, k1, next);
     else if (src.dtype == WEIR_DTYPE_BF16)
-        transpose_BF16(&src, w->kt, c->dp, block, k0, k1);
+        transpose_BF16(&src, w->kt, c->dp, block, k0, k1, next);
     else
-        transpose_F32(&src, w->kt, c->dp, block, k0, k1);
+        transpose_F32(&src, w->kt, c->dp, block, k0, k1, next);
     for (int64_t k = (k0 - block) / KEY_TILE * KEY_TILE; k < k1 - block; k += KEY_TILE) {
         int64_t r = 0;
         for (; r + ROW_TILE <= m; r += ROW_TILE)
@@ -355,15 +381,16 @@ static void tile_qk(source src, work *w, const call *c, int64_t block, int64_t k
     }
 }
 
-static void tile_pv(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, int64_t m) {
+static void tile_pv(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, const ahead *next,
+                    int64_t m) {
     if (c->e % VF_N) stage_keys(&src, w->stage, k0, k1, c->e, c->ep);
     bool finite;
     if (src.dtype == WEIR_DTYPE_F16)
-        finite = widen_F16(&src, w->v, c->ep, block, k0, k1);
+        finite = widen_F16(&src, w->v, c->ep, block, k0, k1, next);
     else if (src.dtype == WEIR_DTYPE_BF16)
-        finite = widen_BF16(&src, w->v, c->ep, block, k0, k1);
+        finite = widen_BF16(&src, w->v, c->ep, block, k0, k1, next);
     else
-        finite = widen_F32(&src, w->v, c->ep, block, k0, k1);
+        finite = widen_F32(&src, w->v, c->ep, block, k0, k1, next);
     int64_t r = 0;
     if (finite) {
         const float *v = w->v + (k0 - block) * c->ep;
@@ -513,6 +540,9 @@ static void run_rows(const call *c, work *w, int64_t m, bool tile, const source 
         for (int64_t r = 0; r < m; r++) w->rows[r].m = -INFINITY, w->rows[r].l = 0;
         memset(w->o, 0, (size_t)(m * c->ep) * 4);
     }
+    int64_t v_bytes = c->e * (vs->dtype == WEIR_DTYPE_F32 ? 4 : 2),
+            k_bytes = c->d * (ks->dtype == WEIR_DTYPE_F32 ? 4 : 2);
+    ahead next_v = {vs, v_bytes, stop}, next_k = {ks, k_bytes, stop};
     for (int64_t at = start; at < stop;) {
         int64_t span_end = wr_attention_span_start(wr_attention_span(at) + 1);
         if (span_end > stop) span_end = stop;
@@ -521,14 +551,14 @@ static void run_rows(const call *c, work *w, int64_t m, bool tile, const source 
         while (at < span_end) {
             int64_t block = at & ~(int64_t)(BLOCK - 1), end = block + BLOCK < span_end ? block + BLOCK : span_end;
             if (tile)
-                tile_qk(*ks, w, c, block, at, end, m);
+                tile_qk(*ks, w, c, block, at, end, &next_v, m);
             else
-                token_qk(*ks, w, c, block, at, end, m);
+                token_qk(*ks, w, c, block, at, end, &next_v, m);
             for (int64_t r = 0; r < m; r++) weigh_block(c, &w->rows[r], w->s + r * BLOCK, w->o + r * c->ep, block);
             if (tile)
-                tile_pv(*vs, w, c, block, at, end, m);
+                tile_pv(*vs, w, c, block, at, end, &next_k, m);
             else
-                token_pv(*vs, w, c, block, at, end, m);
+                token_pv(*vs, w, c, block, at, end, &next_k, m);
             at = end;
         }
         for (int64_t r = 0; r < m && !partial; r++)
@@ -704,20 +734,23 @@ void WR_ISA(wr_paged_attention)(const wr_step *step, int thread, int n_threads) 
         for (int64_t end = p.n_rows; end > 0; n++) end = piece_before(step, &p, end, false).first;
         split = n * p.n_kv < 4 * n_threads;
     }
-    /* Items in order: pieces, KV heads, spans. A thread takes the next one when it is free; without the counter
-     * every n_threads-th. */
+    /* Items in order: pieces, KV heads, spans; for a prompt KV heads first, so that K and V of one stay in L2 over all
+     * its pieces. A thread takes the next item when it is free; without the counter every n_threads-th. */
     int64_t item = 0, mine = turns ? atomic_fetch_add_explicit(&turns->next, 1, memory_order_relaxed) : thread;
-    for (int64_t end = p.n_rows; end > 0;) {
-        piece x = piece_before(step, &p, end, split);
-        int64_t n = p.n_kv * x.n_spans;
-        for (; mine < item + n;
-             mine = turns ? atomic_fetch_add_explicit(&turns->next, 1, memory_order_relaxed) : mine + n_threads) {
-            int64_t kv = (mine - item) / x.n_spans, span = x.spans_from + (mine - item) % x.n_spans;
-            run_piece(step, &p, &c, &w, &x, kv, split && x.seq >= 0 ? span : -1, partials);
+    bool prompt = !split && p.n_rows > p.max_tokens;
+    for (int64_t outer = 0; outer < (prompt ? p.n_kv : 1); outer++)
+        for (int64_t end = p.n_rows; end > 0;) {
+            piece x = piece_before(step, &p, end, split);
+            int64_t n = prompt ? 1 : p.n_kv * x.n_spans;
+            for (; mine < item + n;
+                 mine = turns ? atomic_fetch_add_explicit(&turns->next, 1, memory_order_relaxed) : mine + n_threads) {
+                int64_t kv = prompt ? outer : (mine - item) % p.n_kv;
+                int64_t span = split && x.seq >= 0 ? x.spans_from + (mine - item) / p.n_kv : -1;
+                run_piece(step, &p, &c, &w, &x, kv, span, partials);
+            }
+            item += n;
+            end = x.first;
         }
-        item += n;
-        end = x.first;
-    }
     if (!turns) return;
     /* The last to come here puts the counters back and, when spans were spread, merges them. */
     if (atomic_fetch_add_explicit(&turns->done, 1, memory_order_acq_rel) + 1 < n_threads) return;
