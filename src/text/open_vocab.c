@@ -105,6 +105,25 @@ static weir_status read_tokens(weir_tokenizer *tok, const wr_vocab_source *src, 
     return WEIR_OK;
 }
 
+static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
+
+/* SentencePiece looks for user-defined symbols where spaces are U+2581 already; the
+ * file has them with spaces. */
+static weir_status add_user_symbol(weir_tokenizer *tok, int32_t id, weir_error *err) {
+    const uint8_t *piece = wr_vocab_piece(&tok->vocab, id);
+    wr_text spelled = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < tok->vocab.length[id]; i++) {
+        ok = piece[i] == ' ' ? wr_text_add(&spelled, metaspace, 3, (wr_range){0, 0})
+                             : wr_text_add(&spelled, piece + i, 1, (wr_range){0, 0});
+    }
+    tok->vocab.flags[id] |= WR_TOKEN_ADDED;
+    weir_status st = ok ? wr_added_add(&tok->normalized, id, spelled.data, spelled.n, 0, err)
+                        : WR_FAIL(err, WEIR_E_MEMORY, "no memory for the user-defined token %d", id);
+    wr_text_deinit(&spelled);
+    return st;
+}
+
 static weir_status read_added(weir_tokenizer *tok, const wr_vocab_source *src, weir_error *err) {
     for (size_t i = 0; src->token_type && i < src->tokens.n; i++) {
         int32_t type = type_at(src, i);
@@ -113,7 +132,11 @@ static weir_status read_added(weir_tokenizer *tok, const wr_vocab_source *src, w
         if (wr_utf8_valid(wr_vocab_piece(&tok->vocab, (int32_t)i), bytes) != bytes) {
             return WR_FAIL(err, WEIR_E_FORMAT, "the piece of token %zu (control or user-defined) is not UTF-8", i);
         }
-        WR_TRY(wr_tok_add_added(tok, (int32_t)i, type == TYPE_USER ? 0 : WR_ADDED_SPECIAL, err));
+        if (type == TYPE_USER && tok->bpe.scores) {
+            WR_TRY(add_user_symbol(tok, (int32_t)i, err));
+        } else {
+            WR_TRY(wr_tok_add_added(tok, (int32_t)i, type == TYPE_USER ? 0 : WR_ADDED_SPECIAL, err));
+        }
     }
     return WEIR_OK;
 }
@@ -202,8 +225,6 @@ static weir_status open_gpt2(weir_tokenizer *tok, const wr_vocab_source *src, we
     }
     return wr_tok_add_cut_regex(tok, rule->pattern, err);
 }
-
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
 
 static weir_status open_llama(weir_tokenizer *tok, const wr_vocab_source *src, weir_error *err) {
     size_t n = src->tokens.n;
