@@ -23,7 +23,12 @@ V vi vi_sra(vi a, int n) { return _mm256_srai_epi32(a, n); }
 V vi vi_srl16(vi a, int n) { return _mm256_srli_epi16(a, n); }
 V vi vi_from_u8(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)); }
 /* Exact: 16-bit products and their sums fit 32 bits for blocks of 32. */
-V vi vi_dot(vi acc, vi codes, vi x) { return _mm256_add_epi32(acc, _mm256_madd_epi16(codes, x)); }
+V vi vi_dot(vi acc, vi codes, vi x) {
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(codes, x));
+    /* Opaque to the compiler: it would add all products as a tree at the end, and spill them until then. */
+    __asm__("" : "+x"(acc));
+    return acc;
+}
 /* E2M1 nibbles (one a byte) to twice their value plus 12. */
 V vi vi_e2m1(vi a) {
     const vi table = _mm256_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0, 12, 13, 14, 15, 16, 18,
