@@ -8,7 +8,18 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-static void set_allocators(void) { json_set_alloc_funcs(wr_malloc, wr_free); }
+/* jansson 2.14 does not look whether its token buffer could grow: it loses a byte of
+ * the token and goes on. So failures are noted here, and whatever was parsed meanwhile
+ * is thrown away. */
+static _Thread_local bool allocation_failed;
+
+static void *allocate(size_t bytes) {
+    void *p = wr_malloc(bytes);
+    if (!p) allocation_failed = true;
+    return p;
+}
+
+static void set_allocators(void) { json_set_alloc_funcs(allocate, wr_free); }
 
 void wr_json_setup(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -50,11 +61,16 @@ weir_status wr_json_parse(const char *text, size_t bytes, const char *name, json
     *out = NULL;
     WR_TRY(check_depth(text, bytes, name, err));
     json_error_t error = {0};
-    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (*out) return WEIR_OK;
-    /* jansson leaves the text empty when an allocation failed. */
-    if (error.text[0] == 0 || json_error_code(&error) == json_error_out_of_memory)
+    allocation_failed = false;
+    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (allocation_failed) {
+        json_decref(value);
         return WR_FAIL(err, WEIR_E_MEMORY, "%s: out of memory for its JSON", name);
+    }
+    if (value) {
+        *out = value;
+        return WEIR_OK;
+    }
     make_printable(error.text);
     return WR_FAIL(err, WEIR_E_FORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
 }
