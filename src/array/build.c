@@ -266,10 +266,10 @@ static weir_status build(wr_compiler *c, const wr_program_options *options, wr_p
         return no_memory(err);
     }
     lay_out(c, &w, program, bindings);
-    *out = program;
     if (wr_trace_times() && c->n_order > 0) program->step_ns = wr_calloc((size_t)c->n_order, sizeof *program->step_ns);
     if (c->for_eval) {
         program->bindings = bindings;
+        *out = program;
         return WEIR_OK;
     }
     if (options && options->arena) {
@@ -290,6 +290,7 @@ static weir_status build(wr_compiler *c, const wr_program_options *options, wr_p
     bases[0] = program->arena;
     for (int i = 0; i < c->n_leaves; i++) bases[1 + i] = c->leaves[i]->data;
     wr_program_bind(program, bindings, bases);
+    *out = program;
     return WEIR_OK;
 }
 
