@@ -78,9 +78,6 @@ weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_tabl
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,
                                weir_array *row_seq, weir_array *row_pos, weir_array *sinks,
                                const wr_attention_args *args);
-/* Frequencies and attention factor of a published scaling, in double (array/rope.c); options->dims must be set. Errors:
- * ARGUMENT with the option's name. Models call this once and pass the args to wr_rope_table. */
-weir_status wr_rope_resolve(const weir_rope_options *options, wr_rope_table_args *out, weir_error *err);
 /* Rotary frequencies and the factor on cos and sin of any published scaling, in double. options->dims 0: head_dim.
  * Errors: ARGUMENT with the offending value. */
 weir_status wr_rope_frequencies(const weir_rope_options *options, int head_dim, wr_rope_table_args *out,

@@ -108,5 +108,5 @@ weir_status wr_configure_rope(const wr_config *c, wr_hyper *h, int index, double
             o.factors = factors;
         }
     }
-    return wr_rope_resolve(&o, &h->rope[index], err);
+    return wr_rope_frequencies(&o, h->head_dim, &h->rope[index], err);
 }
