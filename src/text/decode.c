@@ -55,7 +55,7 @@ static void put_replaced(const wr_decode_rules *rules, bool first, const uint8_t
 static void put_token(const weir_tokenizer *tok, int32_t id, bool first, sink *to) {
     const wr_decode_rules *rules = &tok->decode;
     const uint8_t *piece = wr_vocab_piece(&tok->vocab, id);
-    size_t n = tok->vocab.length[id];
+    size_t n = wr_vocab_length(&tok->vocab, id);
     unsigned flags = tok->vocab.flags[id];
     if (rules->byte_level) {
         if (flags & WR_TOKEN_ADDED) {

@@ -113,7 +113,7 @@ static weir_status add_user_symbol(weir_tokenizer *tok, int32_t id, weir_error *
     const uint8_t *piece = wr_vocab_piece(&tok->vocab, id);
     wr_text spelled = {0};
     bool ok = true;
-    for (size_t i = 0; ok && i < tok->vocab.length[id]; i++) {
+    for (size_t i = 0; ok && i < wr_vocab_length(&tok->vocab, id); i++) {
         ok = piece[i] == ' ' ? wr_text_add(&spelled, metaspace, 3, (wr_range){0, 0})
                              : wr_text_add(&spelled, piece + i, 1, (wr_range){0, 0});
     }
@@ -128,7 +128,7 @@ static weir_status read_added(weir_tokenizer *tok, const wr_vocab_source *src, w
     for (size_t i = 0; src->token_type && i < src->tokens.n; i++) {
         int32_t type = type_at(src, i);
         if (type != TYPE_UNKNOWN && type != TYPE_CONTROL && type != TYPE_USER) continue;
-        size_t bytes = tok->vocab.length[i];
+        size_t bytes = wr_vocab_length(&tok->vocab, (int32_t)i);
         if (wr_utf8_valid(wr_vocab_piece(&tok->vocab, (int32_t)i), bytes) != bytes) {
             return WR_FAIL(err, WEIR_E_FORMAT, "the piece of token %zu (control or user-defined) is not UTF-8", i);
         }

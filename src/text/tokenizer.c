@@ -56,7 +56,7 @@ weir_status wr_tok_add_cut_regex(weir_tokenizer *tok, const char *pattern, weir_
 weir_status wr_tok_add_added(weir_tokenizer *tok, int32_t id, unsigned flags, weir_error *err) {
     wr_vocab *v = &tok->vocab;
     const uint8_t *piece = wr_vocab_piece(v, id);
-    size_t bytes = v->length[id];
+    size_t bytes = wr_vocab_length(v, id);
     v->flags[id] |= WR_TOKEN_ADDED | (flags & WR_ADDED_SPECIAL ? WR_TOKEN_SPECIAL : 0);
     if (!(flags & WR_ADDED_NORMALIZED)) return wr_added_add(&tok->raw, id, piece, bytes, flags, err);
     wr_text buffers[2] = {0};
@@ -81,7 +81,7 @@ int32_t weir_tokenizer_vocab_size(const weir_tokenizer *tok) { return (int32_t)t
 
 const char *weir_tokenizer_piece(const weir_tokenizer *tok, int32_t id, size_t *bytes) {
     bool has = wr_vocab_has(&tok->vocab, id);
-    if (bytes) *bytes = has ? tok->vocab.length[id] : 0;
+    if (bytes) *bytes = has ? wr_vocab_length(&tok->vocab, id) : 0;
     return has ? (const char *)wr_vocab_piece(&tok->vocab, id) : NULL;
 }
 

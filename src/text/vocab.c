@@ -17,18 +17,29 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 /* Multiply-and-fold over 8-byte words; the constants are odd and have about half
  * of their bits set, which is all that is asked of them. */
 static uint64_t hash_bytes(const uint8_t *p, size_t n) {
-    uint64_t h = 0x9E3779B97F4A7C15u ^ n, w;
-    while (n >= 8) {
+    uint64_t h = 0x9E3779B97F4A7C15u ^ n, w = 0;
+    for (; n > 8; p += 8, n -= 8) {
         memcpy(&w, p, 8);
         h = mix(h ^ w, 0xD6E8FEB86659FD93u);
-        p += 8;
-        n -= 8;
     }
-    w = 0;
-    memcpy(&w, p, n);
+    if (n >= 4) { /* two words that overlap, cheaper than a copy of n bytes */
+        uint32_t low, high;
+        memcpy(&low, p, 4);
+        memcpy(&high, p + n - 4, 4);
+        w = low | (uint64_t)high << 32;
+    } else if (n) {
+        w = p[0] | (uint64_t)p[n / 2] << 8 | (uint64_t)p[n - 1] << 16;
+    }
     h = mix(h ^ w, 0xA0761D6478BD642Fu);
     return h ^ h >> 29;
 }
+
+/* Ids need 23 bits; the other 9 hold hash bits, so that most of the slots passed on
+ * the way are not followed into the blob. */
+enum { ID_BITS = 23 };
+_Static_assert(WR_VOCAB_MAX < 1 << ID_BITS, "ids must fit their part of a slot");
+static uint32_t slot_id(uint32_t slot) { return (slot & ((1u << ID_BITS) - 1)) - 1; }
+static uint32_t hash_tag(uint64_t h) { return (uint32_t)(h >> 55) << ID_BITS; }
 
 weir_status wr_vocab_init(wr_vocab *v, size_t expected, size_t blob_bytes, weir_error *err) {
     *v = (wr_vocab){0};
@@ -51,27 +62,28 @@ weir_status wr_vocab_init(wr_vocab *v, size_t expected, size_t blob_bytes, weir_
 
 void wr_vocab_deinit(wr_vocab *v) {
     wr_free(v->blob);
-    wr_free(v->offset);
-    wr_free(v->length);
+    wr_free(v->place);
     wr_free(v->flags);
     wr_free(v->slot);
     *v = (wr_vocab){0};
 }
 
-/* Slot of the piece, or the empty slot where it belongs. */
-static size_t find_slot(const wr_vocab *v, const uint8_t *piece, size_t bytes) {
-    size_t mask = v->n_slots - 1, s = hash_bytes(piece, bytes) & mask;
-    while (v->slot[s]) {
-        uint32_t id = v->slot[s] - 1;
-        if (v->length[id] == bytes && memcmp(v->blob + v->offset[id], piece, bytes) == 0) break;
-        s = (s + 1) & mask;
+/* Slot of the piece with this hash, or the empty slot where it belongs. */
+static size_t find_slot(const wr_vocab *v, const uint8_t *piece, size_t bytes, uint64_t h) {
+    size_t mask = v->n_slots - 1, s = h & mask;
+    uint32_t tag = hash_tag(h);
+    for (; v->slot[s]; s = (s + 1) & mask) {
+        if ((v->slot[s] ^ tag) >> ID_BITS) continue;
+        wr_vocab_place place = v->place[slot_id(v->slot[s])];
+        if (place.length == bytes && memcmp(v->blob + place.offset, piece, bytes) == 0) break;
     }
     return s;
 }
 
 int32_t wr_vocab_find(const wr_vocab *v, const void *piece, size_t bytes) {
     if (bytes == 0 || bytes > v->max_piece_bytes) return -1;
-    return (int32_t)v->slot[find_slot(v, piece, bytes)] - 1;
+    uint32_t slot = v->slot[find_slot(v, piece, bytes, hash_bytes(piece, bytes))];
+    return slot ? (int32_t)slot_id(slot) : -1;
 }
 
 static bool grow_slots(wr_vocab *v) {
@@ -83,8 +95,9 @@ static bool grow_slots(wr_vocab *v) {
     v->n_slots = slots;
     for (size_t i = 0; i < n_old; i++) {
         if (!old[i]) continue;
-        uint32_t id = old[i] - 1;
-        v->slot[find_slot(v, v->blob + v->offset[id], v->length[id])] = old[i];
+        wr_vocab_place place = v->place[slot_id(old[i])];
+        const uint8_t *piece = v->blob + place.offset;
+        v->slot[find_slot(v, piece, place.length, hash_bytes(piece, place.length))] = old[i];
     }
     wr_free(old);
     return true;
@@ -93,16 +106,14 @@ static bool grow_slots(wr_vocab *v) {
 /* Make ids below n valid indices; new ones are unused. */
 static bool grow_ids(wr_vocab *v, size_t n) {
     if (n > v->cap) {
-        size_t caps[3] = {v->cap, v->cap, v->cap};
+        size_t caps[2] = {v->cap, v->cap};
         size_t want = n < v->n_slots / 2 ? v->n_slots / 2 : n;
-        if (!wr_grow(&v->offset, &caps[0], want, sizeof *v->offset)) return false;
-        if (!wr_grow(&v->length, &caps[1], want, sizeof *v->length)) return false;
-        if (!wr_grow(&v->flags, &caps[2], want, sizeof *v->flags)) return false;
-        v->cap = want; /* all three hold at least this many */
+        if (!wr_grow(&v->place, &caps[0], want, sizeof *v->place)) return false;
+        if (!wr_grow(&v->flags, &caps[1], want, sizeof *v->flags)) return false;
+        v->cap = want; /* both hold at least this many */
     }
     for (size_t i = v->n; i < n; i++) {
-        v->offset[i] = 0;
-        v->length[i] = 0;
+        v->place[i] = (wr_vocab_place){0, 0};
         v->flags[i] = 0;
     }
     if (n > v->n) v->n = n;
@@ -123,26 +134,26 @@ weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t byte
     if (wr_vocab_has(v, id)) {
         char other[72];
         return WR_FAIL(err, WEIR_E_FORMAT, "id %" PRId64 " is given to \"%s\" and to \"%s\"", id,
-                       wr_vocab_show(wr_vocab_piece(v, (int32_t)id), v->length[id], other),
+                       wr_vocab_show(wr_vocab_piece(v, (int32_t)id), wr_vocab_length(v, (int32_t)id), other),
                        wr_vocab_show(piece, bytes, shown));
     }
     if (bytes > INT32_MAX || v->blob_bytes + bytes > INT32_MAX) {
         return WR_FAIL(err, WEIR_E_LIMIT, "the pieces of the vocabulary are longer than 2 GiB together");
     }
     if ((v->n_used + 1) * 2 > v->n_slots && !grow_slots(v)) goto memory;
-    size_t s = find_slot(v, piece, bytes);
+    uint64_t h = hash_bytes(piece, bytes);
+    size_t s = find_slot(v, piece, bytes, h);
     if (v->slot[s]) {
         return WR_FAIL(err, WEIR_E_FORMAT, "piece \"%s\" has two ids, %u and %" PRId64,
-                       wr_vocab_show(piece, bytes, shown), v->slot[s] - 1, id);
+                       wr_vocab_show(piece, bytes, shown), slot_id(v->slot[s]), id);
     }
     if (!grow_ids(v, (size_t)id + 1 > v->n ? (size_t)id + 1 : v->n)) goto memory;
     if (!wr_grow(&v->blob, &v->blob_cap, v->blob_bytes + bytes, 1)) goto memory;
     memcpy(v->blob + v->blob_bytes, piece, bytes);
-    v->offset[id] = (uint32_t)v->blob_bytes;
-    v->length[id] = (uint32_t)bytes;
+    v->place[id] = (wr_vocab_place){(uint32_t)v->blob_bytes, (uint32_t)bytes};
     v->flags[id] = (uint8_t)(flags | WR_TOKEN_USED);
     v->blob_bytes += bytes;
-    v->slot[s] = (uint32_t)id + 1;
+    v->slot[s] = hash_tag(h) | ((uint32_t)id + 1);
     v->n_used++;
     if (bytes > v->max_piece_bytes) v->max_piece_bytes = bytes;
     return WEIR_OK;
@@ -161,8 +172,7 @@ static void shrink(void *p, size_t bytes) {
 
 void wr_vocab_trim(wr_vocab *v) {
     shrink(&v->blob, v->blob_bytes);
-    shrink(&v->offset, v->n * sizeof *v->offset);
-    shrink(&v->length, v->n * sizeof *v->length);
+    shrink(&v->place, v->n * sizeof *v->place);
     shrink(&v->flags, v->n);
     v->blob_cap = v->blob_bytes;
     v->cap = v->n;
@@ -201,5 +211,5 @@ const char *wr_vocab_show(const void *piece, size_t bytes, char buf[72]) {
 }
 
 size_t wr_vocab_heap_bytes(const wr_vocab *v) {
-    return v->blob_cap + v->cap * (sizeof *v->offset + sizeof *v->length + 1) + v->n_slots * sizeof *v->slot;
+    return v->blob_cap + v->cap * (sizeof *v->place + 1) + v->n_slots * sizeof *v->slot;
 }

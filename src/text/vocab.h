@@ -20,13 +20,16 @@ enum {
     WR_TOKEN_UNUSED = 16, /* has a place but is never produced by merging */
 };
 
+typedef struct wr_vocab_place {
+    uint32_t offset, length;
+} wr_vocab_place;
+
 typedef struct wr_vocab {
     uint8_t *blob; /* pieces one after the other, in order of wr_vocab_add */
     size_t blob_bytes, blob_cap;
-    uint32_t *offset; /* [n] */
-    uint32_t *length; /* [n] */
-    uint8_t *flags;   /* [n] WR_TOKEN_* */
-    uint32_t *slot;   /* [n_slots] id + 1, 0 = empty; n_slots a power of two */
+    wr_vocab_place *place; /* [n] where in the blob */
+    uint8_t *flags;        /* [n] WR_TOKEN_* */
+    uint32_t *slot;        /* [n_slots] hash bits << 23 | id + 1, 0 = empty; n_slots a power of two */
     size_t n, n_used, n_slots, cap;
     size_t max_piece_bytes;
 } wr_vocab;
@@ -44,7 +47,8 @@ int32_t wr_vocab_find(const wr_vocab *v, const void *piece, size_t bytes);
 static inline bool wr_vocab_has(const wr_vocab *v, int64_t id) {
     return id >= 0 && (uint64_t)id < v->n && (v->flags[id] & WR_TOKEN_USED);
 }
-static inline const uint8_t *wr_vocab_piece(const wr_vocab *v, int32_t id) { return v->blob + v->offset[id]; }
+static inline const uint8_t *wr_vocab_piece(const wr_vocab *v, int32_t id) { return v->blob + v->place[id].offset; }
+static inline size_t wr_vocab_length(const wr_vocab *v, int32_t id) { return v->place[id].length; }
 /* The byte of a piece spelled "<0xAB>"; -1 for any other. */
 int wr_vocab_byte_value(const uint8_t *piece, size_t bytes);
 /* Print a piece into buf for a message: cut, and only printable ASCII. Returns buf. */

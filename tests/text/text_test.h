@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "file/gguf.h"
+#include "file/json.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -27,7 +28,7 @@
 
 static inline json_t *load_golden(const char *path) {
     json_error_t fault;
-    json_set_alloc_funcs(wr_malloc, wr_free); /* as the library does, so that both may free */
+    wr_json_setup(); /* as the library does, so that both may free */
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, &fault);
     if (!root) fail_msg("%s: %s at line %d", path, fault.text, fault.line);
     return root;
@@ -122,9 +123,10 @@ static inline void check_decoding(const weir_tokenizer *tok, const char *name, c
     weir_text_free(got);
 }
 
+/* Seconds of processor time of this thread: tests run beside others. */
 static inline double now_s(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
