@@ -31,6 +31,9 @@ static inline wr_tensor tensor_of(weir_dtype dtype, const void *data, int n_dims
 #define T(dtype, data, ...)                                                                                            \
     tensor_of(WEIR_DTYPE_##dtype, data, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                     \
               (int64_t[]){__VA_ARGS__})
+/* An array as a macro argument: A(float, 1, 2). */
+#define A(type, ...)        ((const type[]){__VA_ARGS__})
+#define ARGS(type, ...)     (&(const type){__VA_ARGS__})
 #define SCALAR(dtype, data) tensor_of(WEIR_DTYPE_##dtype, data, 0, NULL)
 
 static inline size_t bytes_of(const wr_tensor *t) {

@@ -96,8 +96,9 @@ static void mlx_weights_dequantise_bit_for_bit(void **state) {
     free(g.data);
 }
 
-/* MLX computes scale * q + bias in the scales' dtype, with two roundings; DEQUANTIZE rounds once. u is half a unit in
- * the last place, so they differ by at most u |scale q| (its first rounding) and u |y| for each side's last one. */
+/* MLX computes scale * q + bias in the scales' dtype, with two roundings; DEQUANTIZE rounds once. u is the unit
+ * roundoff (2^-8 for bf16, 2^-11 for f16), so they differ by at most u |scale q| for MLX's first rounding and u |y| for
+ * each side's last one. */
 static void dequantize_is_as_close_to_mlx_in_half_precision_as_its_roundings(void **state) {
     (void)state;
     golden g = golden_read("quant_mlx.bin");
@@ -107,7 +108,7 @@ static void dequantize_is_as_close_to_mlx_in_half_precision_as_its_roundings(voi
         args.out_dtype = (weir_dtype)r.dtype;
         bool affine = r.mode == WEIR_QUANT_AFFINE;
         int64_t n = (int64_t)r.rows * r.cols;
-        double u = r.dtype == WEIR_DTYPE_BF16 ? 0x1p-9 : r.dtype == WEIR_DTYPE_F16 ? 0x1p-11 : 0;
+        double u = r.dtype == WEIR_DTYPE_BF16 ? 0x1p-8 : r.dtype == WEIR_DTYPE_F16 ? 0x1p-11 : 0;
         uint8_t *memory = malloc((size_t)n * 4);
         wr_tensor in[3] = {{.data = (void *)(uintptr_t)r.section[1], .dtype = WEIR_DTYPE_U32},
                            {.data = (void *)(uintptr_t)r.section[2], .dtype = args.weight_dtype},
