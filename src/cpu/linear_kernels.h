@@ -153,12 +153,14 @@ INLINE void fused_body(const wr_pack_bits bits, const wr_pack_scales scales, con
                     vi first = vi_set1(offset ? -offset * isum : 0);
                     for (int h = 0; h < PARTS; h++) dot[m][h] = first;
                 }
+                const int16_t *q[4];
+                for (int m = 0; m < mr; m++) q[m] = x[m][g].q;
                 NO_UNROLL
                 for (int word = half * words; word < (half + 1) * words; word++) {
                     UNROLL
                     for (int i = 0; i < 4; i++) {
                         vi xj[4];
-                        for (int m = 0; m < mr; m++) xj[m] = vi_broadcast(&x[m][g].q[8 * word + 2 * i]);
+                        for (int m = 0; m < mr; m++) xj[m] = vi_broadcast(q[m] + 8 * word + 2 * i);
                         for (int h = 0; h < PARTS; h++) {
                             vi code = pair_codes(bits, w, h, word, i);
                             for (int m = 0; m < mr; m++) dot[m][h] = vi_dot(dot[m][h], code, xj[m]);

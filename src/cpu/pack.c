@@ -102,14 +102,17 @@ size_t wr_cpu_packed_bytes(const wr_linear_args *args) {
     return wr_pack_layout_of(args, &layout) ? layout.expert_bytes * (size_t)layout.experts : 0;
 }
 
-/* Eight codes as the bytes of a word, to eight fields of `bits` bits: even columns from bit 0, odd ones from bit 16
- * (for 8 bits: the first four only). */
-static inline uint32_t gather4(uint64_t codes, uint64_t mask, int bits) {
-    uint64_t e = codes & mask; /* one code in each 16 bits */
-    return (uint32_t)((e | e >> (16 - bits) | e >> (32 - 2 * bits) | e >> (48 - 3 * bits)) & ((1u << (4 * bits)) - 1));
-}
-static inline uint32_t fields8(uint64_t codes, uint64_t mask, int bits) {
-    return gather4(codes, mask, bits) | gather4(codes >> 8, mask, bits) << 16;
+/* Eight codes, the bytes of a word, to eight fields of `bits` (1, 2 or 4) bits: the even ones from bit 0, the odd ones
+ * from bit 16. Bits above a code may be set; they are dropped. */
+static inline uint32_t fields8(uint64_t codes, const int bits) {
+    const uint64_t one = ((1u << bits) - 1) * 0x0101010101010101u;
+    const uint64_t two = ((1u << (2 * bits)) - 1) * 0x0000000100000001u, four = (1u << (4 * bits)) - 1;
+    uint64_t x = codes & one;
+    x |= x >> (16 - bits); /* codes 0 2 in byte 0, 1 3 in byte 1, 4 6 in byte 4, 5 7 in byte 5 */
+    uint64_t even = x & two, odd = (x >> 8) & two;
+    even = (even | even >> (32 - 2 * bits)) & four;
+    odd = (odd | odd >> (32 - 2 * bits)) & four;
+    return (uint32_t)(even | odd << 16);
 }
 
 static inline void put_word(uint8_t *plane, int word, int row, uint32_t value) {
@@ -117,17 +120,15 @@ static inline void put_word(uint8_t *plane, int word, int row, uint32_t value) {
 }
 static inline void put_plane1(uint8_t *plane, int row, const uint64_t *c, int shift) {
     uint32_t value = 0;
-    for (int i = 0; i < 4; i++) value |= fields8(c[i] >> shift, 0x0001000100010001u, 1) << (4 * i);
+    for (int i = 0; i < 4; i++) value |= fields8(c[i] >> shift, 1) << (4 * i);
     put_word(plane, 0, row, value);
 }
 static inline void put_plane2(uint8_t *plane, int row, const uint64_t *c, int shift) {
     for (int w = 0; w < 2; w++)
-        put_word(plane, w, row,
-                 fields8(c[2 * w] >> shift, 0x0003000300030003u, 2) |
-                     fields8(c[2 * w + 1] >> shift, 0x0003000300030003u, 2) << 8);
+        put_word(plane, w, row, fields8(c[2 * w] >> shift, 2) | fields8(c[2 * w + 1] >> shift, 2) << 8);
 }
 static inline void put_plane4(uint8_t *plane, int row, const uint64_t *c) {
-    for (int w = 0; w < 4; w++) put_word(plane, w, row, fields8(c[w], 0x000f000f000f000fu, 4));
+    for (int w = 0; w < 4; w++) put_word(plane, w, row, fields8(c[w], 4));
 }
 
 /* 32 codes of one row into a block. */

@@ -16,19 +16,29 @@ static void nibbles32(const uint8_t *qs, uint8_t *codes) {
     }
 }
 
+/* Bit i of four bytes becomes bit 4 of code i. */
 static void high_bits32(const uint8_t *qh, uint8_t *codes) {
-    uint32_t h;
-    memcpy(&h, qh, 4);
-    for (int i = 0; i < 32; i++) codes[i] |= (uint8_t)(((h >> i) & 1) << 4);
+    for (int i = 0; i < 4; i++) {
+        uint64_t c, bits = (qh[i] * 0x0101010101010101u) & 0x8040201008040201u; /* bit k alone in byte k */
+        bits = ((bits + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3;
+        memcpy(&c, codes + 8 * i, 8);
+        c |= bits;
+        memcpy(codes + 8 * i, &c, 8);
+    }
 }
 
-/* MLX: a little-endian bit stream; 8 codes are `bits` whole bytes. */
+/* MLX: a little-endian bit stream; 8 codes are `bits` whole bytes, spread to a byte each by halves. */
 static inline __attribute__((always_inline)) void stream(const uint8_t *data, int values, const int bits,
                                                          uint8_t *codes) {
+    const uint64_t m4 = (1ull << (4 * bits)) - 1, m2 = ((1ull << (2 * bits)) - 1) * 0x0000000100000001u,
+                   m1 = ((1ull << bits) - 1) * 0x0001000100010001u;
     for (int i = 0; i < values; i += 8, data += bits) {
-        uint64_t word = 0;
-        memcpy(&word, data, (size_t)bits);
-        for (int k = 0; k < 8; k++) codes[i + k] = (uint8_t)((word >> (bits * k)) & ((1u << bits) - 1));
+        uint64_t x = 0;
+        memcpy(&x, data, (size_t)bits);
+        x = (x & m4) | (x >> (4 * bits) & m4) << 32;
+        x = (x & m2) | (x >> (2 * bits) & m2) << 16;
+        x = (x & m1) | (x >> bits & m1) << 8;
+        memcpy(codes + i, &x, 8);
     }
 }
 
