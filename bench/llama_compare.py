@@ -175,7 +175,8 @@ def main():
     records = []
     print(f"{cpu}, {' '.join(isa)}, {args.threads} threads, {args.rounds} rounds, load before "
           f"{os.getloadavg()[0]:.2f}, {now:%Y-%m-%d %H:%M} UTC")
-    print(f"{'model':<14} {'figure':<12} {'unit':>6} {'weir':>9} {'spread':>7} {'llama':>9} {'spread':>7} {'ratio':>6} {'goal':>6}")
+    print(f"{'model':<14} {'figure':<12} {'unit':>6} {'weir':>9} {'spread':>7} {'llama':>9} {'spread':>7} {'ratio':>6} "
+          f"{'goal':>6}")
     for model in args.models or MODELS:
         path = os.path.join(args.store, MODELS[model])
         if not os.path.exists(path):
