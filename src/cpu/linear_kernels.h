@@ -338,10 +338,9 @@ static void dense_tile(int n, const float *tile, const float *const *xs, float *
 
 /* Plain loops that compilers turn into vectors; every operation is exact or IEEE, so all tables agree. */
 static void quantize(const float *restrict x, wr_xgroup *restrict out) {
-    uint32_t bits[32], largest = 0;
-    memcpy(bits, x, sizeof bits);
+    uint32_t largest = 0;
     for (int i = 0; i < 32; i++) {
-        uint32_t magnitude = bits[i] & 0x7fffffffu;
+        uint32_t magnitude = wr_f32_bits(x[i]) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
     }
     float scale = wr_f32_from_bits(largest) / 32767.0f, inverse;

@@ -102,38 +102,46 @@ size_t wr_cpu_packed_bytes(const wr_linear_args *args) {
     return wr_pack_layout_of(args, &layout) ? layout.expert_bytes * (size_t)layout.experts : 0;
 }
 
-/* Eight codes, the bytes of a word, to eight fields of `bits` (1, 2 or 4) bits: the even ones from bit 0, the odd ones
- * from bit 16. Bits above a code may be set; they are dropped. */
-static inline uint32_t fields8(uint64_t codes, const int bits) {
-    const uint64_t one = ((1u << bits) - 1) * 0x0101010101010101u;
-    const uint64_t two = ((1u << (2 * bits)) - 1) * 0x0000000100000001u, four = (1u << (4 * bits)) - 1;
-    uint64_t x = codes & one;
-    x |= x >> (16 - bits); /* codes 0 2 in byte 0, 1 3 in byte 1, 4 6 in byte 4, 5 7 in byte 5 */
-    uint64_t even = x & two, odd = (x >> 8) & two;
-    even = (even | even >> (32 - 2 * bits)) & four;
-    odd = (odd | odd >> (32 - 2 * bits)) & four;
-    return (uint32_t)(even | odd << 16);
-}
+/* Two words of eight codes, a byte each. A baseline vector, so that any compiler handles it well. */
+typedef uint64_t codes8x2 __attribute__((vector_size(16)));
 
 static inline void put_word(uint8_t *plane, int word, int row, uint32_t value) {
     memcpy(plane + 4 * (WR_PACK_ROWS * word + row), &value, 4);
 }
-static inline void put_plane1(uint8_t *plane, int row, const uint64_t *c, int shift) {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++) value |= fields8(c[i] >> shift, 1) << (4 * i);
-    put_word(plane, 0, row, value);
+
+/* Eight codes to eight fields of `bits` (1, 2 or 4) bits: the even ones from bit 0, the odd ones from bit 16. Bits
+ * above a code may be set; they are dropped. */
+static inline __attribute__((always_inline)) codes8x2 fields8(codes8x2 codes, const int bits) {
+    const uint64_t one = ((1u << bits) - 1) * 0x0101010101010101u;
+    const uint64_t two = ((1u << (2 * bits)) - 1) * 0x0000000100000001u, four = (1u << (4 * bits)) - 1;
+    codes8x2 x = codes & one;
+    x |= x >> (16 - bits); /* codes 0 2 in byte 0, 1 3 in byte 1, 4 6 in byte 4, 5 7 in byte 5 */
+    codes8x2 even = x & two, odd = (x >> 8) & two;
+    even = (even | even >> (32 - 2 * bits)) & four;
+    odd = (odd | odd >> (32 - 2 * bits)) & four;
+    return even | odd << 16;
 }
-static inline void put_plane2(uint8_t *plane, int row, const uint64_t *c, int shift) {
-    for (int w = 0; w < 2; w++)
-        put_word(plane, w, row, fields8(c[2 * w] >> shift, 2) | fields8(c[2 * w + 1] >> shift, 2) << 8);
+static inline void put_plane1(uint8_t *plane, int row, const codes8x2 *c, int shift) {
+    codes8x2 a = fields8(c[0] >> shift, 1), b = fields8(c[1] >> shift, 1);
+    put_word(plane, 0, row, (uint32_t)(a[0] | a[1] << 4 | b[0] << 8 | b[1] << 12));
 }
-static inline void put_plane4(uint8_t *plane, int row, const uint64_t *c) {
-    for (int w = 0; w < 4; w++) put_word(plane, w, row, fields8(c[w], 4));
+static inline void put_plane2(uint8_t *plane, int row, const codes8x2 *c, int shift) {
+    for (int w = 0; w < 2; w++) {
+        codes8x2 f = fields8(c[w] >> shift, 2);
+        put_word(plane, w, row, (uint32_t)(f[0] | f[1] << 8));
+    }
+}
+static inline void put_plane4(uint8_t *plane, int row, const codes8x2 *c) {
+    for (int w = 0; w < 2; w++) {
+        codes8x2 f = fields8(c[w], 4);
+        put_word(plane, 2 * w, row, (uint32_t)f[0]);
+        put_word(plane, 2 * w + 1, row, (uint32_t)f[1]);
+    }
 }
 
 /* 32 codes of one row into a block. */
 static void put_block(wr_pack_bits bits, const uint8_t *codes, int row, uint8_t *block) {
-    uint64_t c[4];
+    codes8x2 c[2];
     memcpy(c, codes, 32);
     switch (bits) {
     case WR_BITS_2: put_plane2(block, row, c, 0); break;
