@@ -66,10 +66,10 @@ enum {
 };
 
 /* Encode `bytes` bytes of text. Bytes that are no valid UTF-8 are encoded as
- * U+FFFD. *n receives the number of tokens of the whole text, always. With ids
- * NULL (and cap 0) this only counts. Errors: LIMIT when cap < *n (ids[0..cap)
- * are then the first tokens) or when the text is longer than 1 GiB; MEMORY. Any
- * thread. */
+ * U+FFFD. What a vocabulary has no token for becomes its unknown token, or is left
+ * out where it declares none, as in the published format. *n receives the number of tokens of the whole text, always.
+ * With ids NULL (and cap 0) this only counts. Errors: LIMIT when cap < *n (ids[0..cap) are then the first tokens) or
+ * when the text is longer than 1 GiB; MEMORY. Any thread. */
 weir_status weir_tokenizer_encode(const weir_tokenizer *tok, const char *text, size_t bytes, unsigned flags,
                                   int32_t *ids, size_t cap, size_t *n, weir_error *err);
 

@@ -210,7 +210,9 @@ static weir_status open_gpt2(weir_tokenizer *tok, const wr_vocab_source *src, we
     }
     tok->bpe.bytes = tok->decode.byte_level = true;
     tok->bpe.ignore_merges = rule->ignore_merges;
-    tok->bpe.unk = src->unk_id;
+    /* Byte-level files have no unknown token in their model: SmolLM2
+     * names <|endoftext|>, but the 21 bytes that its vocabulary lacks (six control
+     * characters, and bytes of no character in use) are left out. */
     WR_TRY(read_merges(tok, src, err));
     if (rule->nfc) {
         wr_norm_step *step = wr_tok_add_norm(tok);

@@ -17,8 +17,8 @@ static void families_are_formatted_as_their_templates_do(void **state) {
         char *got;
         weir_error err = {0};
         bool generate = json_is_true(json_object_get(c, "generate"));
-        if (wr_chat_format(text, json_string_value(json_object_get(c, "bos")), messages, json_array_size(list), generate,
-                           &got, &err) != WEIR_OK) {
+        if (wr_chat_format(text, json_string_value(json_object_get(c, "bos")), messages, json_array_size(list),
+                           generate, &got, &err) != WEIR_OK) {
             fail_msg("%s, case %zu: %s", name, i, err.message);
         }
         const char *want = json_string_value(json_object_get(c, "text"));
@@ -37,7 +37,8 @@ static void templates_of_the_models_are_those_that_were_proved(void **state) {
     weir_tokenizer_close(tok);
     tok = open_model(QWEN2);
     if (tok) {
-        assert_string_equal(weir_tokenizer_chat_template(tok), json_string_value(json_object_get(templates, "qwen2.5")));
+        assert_string_equal(weir_tokenizer_chat_template(tok),
+                            json_string_value(json_object_get(templates, "qwen2.5")));
     }
     weir_tokenizer_close(tok);
     json_decref(root);

@@ -60,8 +60,9 @@ static void invalid_bytes_become_replacements_as_soon_as_they_are_known(void **s
     check_parts("\xC0\x80", 2, (const char *const[]){R, R, ""});
     check_parts("\xED\xA0\x80", 3, (const char *const[]){"", R R, R, ""});
     check_parts("\xF4\x90\x80\x80", 4, (const char *const[]){"", R R, R, R, ""});
-    check_parts("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF" "A", 9,
-                (const char *const[]){"", "", R, R, "", "", R, "", R "A", ""});
+    check_parts("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF"
+                "A",
+                9, (const char *const[]){"", "", R, R, "", "", R, "", R "A", ""});
     check_parts("\xF0\x9F\xF0\x9F\x98\x80", 6, (const char *const[]){"", "", R, "", "", "\xF0\x9F\x98\x80", ""});
 }
 
@@ -69,8 +70,8 @@ static void invalid_bytes_become_replacements_as_soon_as_they_are_known(void **s
  * Python's decoder gives for the whole, which here is: count of replacements by the standard's rule. */
 static void streamed_text_is_always_valid(void **state) {
     (void)state;
-    static const uint8_t set[] = {0x41, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xE0,
-                                  0xE1, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xFF};
+    static const uint8_t set[] = {0x41, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2,
+                                  0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xFF};
     enum { N = sizeof set };
     weir_tokenizer *tok = open_fallback();
     int32_t ids[N];
