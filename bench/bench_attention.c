@@ -70,7 +70,8 @@ static void measure(wr_pool *pool, const char *name, int64_t heads, int64_t kv, 
     const wr_kernel_row *row = wr_cpu_paged_attention_rows;
     while (row->fits && !row->fits(&b.step)) row++;
     b.run = row->run;
-    _Alignas(64) char turns[64] = {0};
+    size_t turns_bytes = row->prepare_bytes(&b.step);
+    void *turns = wr_pages_alloc(turns_bytes);
     b.step.prepared = turns;
     size_t scratch = row->scratch_bytes(&b.step, n_threads);
     b.step.scratch = wr_pages_alloc(scratch);
@@ -96,6 +97,7 @@ static void measure(wr_pool *pool, const char *name, int64_t heads, int64_t kv, 
         wr_pages_free(in[l][1].data, bytes_kv), wr_pages_free(in[l][2].data, bytes_kv);
     }
     wr_pages_free(b.step.scratch, scratch);
+    wr_pages_free(turns, turns_bytes);
 }
 
 int main(int argc, char **argv) {

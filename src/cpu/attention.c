@@ -49,11 +49,11 @@ static bool plain_fits(const wr_step *step) {
 
 static void zero_turns(const wr_step *step, int thread, int n_threads) {
     (void)n_threads;
-    if (thread == 0) memset(step->scratch, 0, sizeof(wr_attention_turns));
+    if (thread == 0) memset(step->scratch, 0, WR_ATTENTION_SLOTS * sizeof(wr_attention_turns));
 }
 static size_t turns_bytes(const wr_step *step) {
     (void)step;
-    return sizeof(wr_attention_turns);
+    return WR_ATTENTION_SLOTS * sizeof(wr_attention_turns);
 }
 
 static bool paged_fits_avx2(const wr_step *step) { return wr_cpu_level() >= WR_CPU_AVX2 && paged_fits(step); }

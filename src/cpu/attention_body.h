@@ -727,7 +727,7 @@ void WR_ISA(wr_paged_attention)(const wr_step *step, int thread, int n_threads) 
     work w;
     carve(&w, (char *)step->scratch + (size_t)thread * p.work_bytes, p.max_rows, c.dp, c.ep);
     float *partials = (float *)((char *)step->scratch + (size_t)n_threads * p.work_bytes);
-    wr_attention_turns *turns = (wr_attention_turns *)(uintptr_t)step->prepared;
+    wr_attention_turns *turns = wr_attention_turns_of(step);
     bool split = false;
     if (turns && p.split_rows) {
         int64_t n = 0;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cpu/fast.h"
 #include "cpu/isa.h"
 #include "cpu/linear.h"
 #include "cpu/ref/ref.h"
@@ -13,6 +14,45 @@ static const wr_kernel_row *const fast_rows[WR_OP_COUNT] = {
     [WR_OP_LINEAR] = wr_cpu_linear_rows,
     [WR_OP_GATHER_LINEAR] = wr_cpu_gather_linear_rows,
     [WR_OP_EMBEDDING] = wr_cpu_embedding_rows,
+    [WR_OP_PAGED_ATTENTION] = wr_cpu_paged_attention_rows,
+    [WR_OP_ATTENTION] = wr_cpu_attention_rows,
+    [WR_OP_RMS_NORM] = wr_cpu_norm_rows,
+    [WR_OP_LAYER_NORM] = wr_cpu_norm_rows,
+    [WR_OP_ROPE] = wr_cpu_rope_rows,
+    [WR_OP_ROPE_TABLE] = wr_cpu_rope_table_rows,
+    [WR_OP_KV_WRITE] = wr_cpu_kv_write_rows,
+    [WR_OP_FUSED] = wr_cpu_fused_rows,
+    [WR_OP_NEG] = wr_cpu_elementwise_rows,
+    [WR_OP_ABS] = wr_cpu_elementwise_rows,
+    [WR_OP_SIGN] = wr_cpu_elementwise_rows,
+    [WR_OP_SQUARE] = wr_cpu_elementwise_rows,
+    [WR_OP_FLOOR] = wr_cpu_elementwise_rows,
+    [WR_OP_CEIL] = wr_cpu_elementwise_rows,
+    [WR_OP_ROUND] = wr_cpu_elementwise_rows,
+    [WR_OP_SQRT] = wr_cpu_elementwise_rows,
+    [WR_OP_RSQRT] = wr_cpu_elementwise_rows,
+    [WR_OP_RECIPROCAL] = wr_cpu_elementwise_rows,
+    [WR_OP_EXP] = wr_cpu_elementwise_rows,
+    [WR_OP_EXPM1] = wr_cpu_elementwise_rows,
+    [WR_OP_TANH] = wr_cpu_elementwise_rows,
+    [WR_OP_SIGMOID] = wr_cpu_elementwise_rows,
+    [WR_OP_SILU] = wr_cpu_elementwise_rows,
+    [WR_OP_GELU_TANH] = wr_cpu_elementwise_rows,
+    [WR_OP_RELU] = wr_cpu_elementwise_rows,
+    [WR_OP_CAST] = wr_cpu_elementwise_rows,
+    [WR_OP_ADD] = wr_cpu_elementwise_rows,
+    [WR_OP_SUB] = wr_cpu_elementwise_rows,
+    [WR_OP_MUL] = wr_cpu_elementwise_rows,
+    [WR_OP_DIV] = wr_cpu_elementwise_rows,
+    [WR_OP_MAXIMUM] = wr_cpu_elementwise_rows,
+    [WR_OP_MINIMUM] = wr_cpu_elementwise_rows,
+    [WR_OP_EQUAL] = wr_cpu_elementwise_rows,
+    [WR_OP_NOT_EQUAL] = wr_cpu_elementwise_rows,
+    [WR_OP_LESS] = wr_cpu_elementwise_rows,
+    [WR_OP_LESS_EQUAL] = wr_cpu_elementwise_rows,
+    [WR_OP_GREATER] = wr_cpu_elementwise_rows,
+    [WR_OP_GREATER_EQUAL] = wr_cpu_elementwise_rows,
+    [WR_OP_SELECT] = wr_cpu_elementwise_rows,
     [WR_OP_DATA] = NULL,
 };
 

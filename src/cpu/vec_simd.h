@@ -56,15 +56,16 @@
 #define WR_ISA_JOIN(a, b) a##_##b
 #if WR_VEC == 0
 #define WR_ISA(name) WR_ISA_JOIN(name, portable)
-enum { VF_N = 4 };
+#define VF_N_IS      4
 #elif WR_VEC == 1
 #define WR_ISA(name) WR_ISA_JOIN(name, avx2)
-enum { VF_N = 8 };
+#define VF_N_IS      8
 #else
 #define WR_ISA(name) WR_ISA_JOIN(name, avx512)
-enum { VF_N = 16 };
+#define VF_N_IS      16
 #endif
 
+enum { VF_N = VF_N_IS };
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 typedef float vf __attribute__((vector_size(VF_N * 4)));
