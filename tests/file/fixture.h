@@ -16,6 +16,15 @@
 
 #include "file/json.h"
 
+/* Do sanitizers change times and address space? */
+#if defined(__has_feature)
+#define WR_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WR_SANITIZED 1
+#else
+#define WR_SANITIZED 0
+#endif
+
 /* Files that other libraries wrote, and JSON of what these say is in them
  * (tools/make_file_fixtures.py). */
 #define VALID WR_SOURCE_DIR "/tests/data/file/valid"

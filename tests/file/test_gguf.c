@@ -186,7 +186,7 @@ static void a_large_vocabulary_costs_little(void **state) {
     assert_int_equal(bytes, strlen("<end_of_turn>"));
     assert_memory_equal(text, "<end_of_turn>", bytes);
     wr_gguf_close(g);
-    assert_true(best_ms < 40);
+    if (!WR_SANITIZED) assert_true(best_ms < 40);
     assert_true(heap_bytes < 2 << 20); /* 4 bytes a string, and 236 tensors */
 }
 

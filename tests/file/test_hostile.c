@@ -1,30 +1,14 @@
 /* Malformed files: each is refused with its own message, before memory is taken for
  * what it claims. The files and the table come from tools/make_hostile.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fixture.h"
+
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "file/checkpoint.h"
 #include "file/gguf.h"
 #include "file/json.h"
 #include "file/safetensors.h"
-
-#if defined(__has_feature)
-#define WR_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WR_SANITIZED 1
-#else
-#define WR_SANITIZED 0
-#endif
 
 #define FOLDER WR_SOURCE_DIR "/tests/data/file/hostile"
 
