@@ -23,15 +23,15 @@ typedef struct weir_seq weir_seq;
 
 /* Zero means the default everywhere. */
 typedef struct weir_engine_options {
-    const char *device;       /* "cpu" */
-    int n_threads;            /* 0: one per core this process may use */
-    int64_t max_context;      /* tokens a sequence may hold; 0: the model's own, at most 8,192 */
-    int64_t max_batch;        /* sequences run at once; 0: 8 */
-    int64_t max_step_tokens;  /* rows of one step, so the largest prefill chunk; 0: 512 */
-    size_t kv_bytes;          /* memory for keys and values; 0: one full context, and at most a quarter of it more for
-                                 each further sequence */
-    weir_dtype kv_dtype;      /* WEIR_DTYPE_F16 (when 0), BF16 or F32 */
-    bool reference;           /* reference kernels only (slow; for comparison) */
+    const char *device;      /* "cpu" */
+    int n_threads;           /* 0: one per core this process may use */
+    int64_t max_context;     /* tokens a sequence may hold; 0: the model's own, at most 8,192 */
+    int64_t max_batch;       /* sequences run at once; 0: 8 */
+    int64_t max_step_tokens; /* rows of one step, so the largest prefill chunk; 0: 512 */
+    size_t kv_bytes;         /* memory for keys and values; 0: one full context, and at most a quarter of it more for
+                                each further sequence */
+    weir_dtype kv_dtype;     /* WEIR_DTYPE_F16 (when 0), BF16 or F32 */
+    bool reference;          /* reference kernels only (slow; for comparison) */
     void (*progress)(void *context, double done); /* 0..1 while loading; may be NULL */
     void *progress_context;
 } weir_engine_options;
@@ -50,6 +50,7 @@ typedef struct weir_engine_info {
     const char *chat_template; /* NULL when the checkpoint has none */
 } weir_engine_info;
 void weir_engine_get_info(const weir_engine *engine, weir_engine_info *info);
+/* NULL when the checkpoint has none: ids in, ids out, no text. */
 const weir_tokenizer *weir_engine_tokenizer(const weir_engine *engine);
 /* The ids that end a turn, from all the places a checkpoint names them. */
 const int32_t *weir_engine_eos(const weir_engine *engine, size_t *n);
@@ -61,35 +62,35 @@ typedef struct weir_logit_bias {
 
 /* All zero: greedy. Order: penalties and bias on the logits, then temperature, top_k, top_p, min_p, then one draw. */
 typedef struct weir_sampling {
-    float temperature;        /* 0: greedy (ties: the lower id) */
-    int32_t top_k;            /* 0: off */
-    float top_p;              /* 0 or 1: off */
-    float min_p;              /* 0: off */
-    float repetition_penalty; /* 0 or 1: off (Keskar et al. 2019), over prompt and output */
-    float presence_penalty;   /* subtracted once for each token of the output */
-    float frequency_penalty;  /* subtracted for each time it occurs in the output */
+    float temperature;                 /* 0: greedy (ties: the lower id) */
+    int32_t top_k;                     /* 0: off */
+    float top_p;                       /* 0 or 1: off */
+    float min_p;                       /* 0: off */
+    float repetition_penalty;          /* 0 or 1: off (Keskar et al. 2019), over prompt and output */
+    float presence_penalty;            /* subtracted once for each token of the output */
+    float frequency_penalty;           /* subtracted for each time it occurs in the output */
     const weir_logit_bias *logit_bias; /* copied */
     size_t n_logit_bias;
-    uint64_t seed;            /* draw at position p depends on seed and p only */
+    uint64_t seed; /* draw at position p depends on seed and p only */
 } weir_sampling;
 
 enum { WEIR_MAX_TOP_LOGPROBS = 128, WEIR_MAX_STOP_STRINGS = 16, WEIR_MAX_STOP_BYTES = 256 };
 
 typedef struct weir_seq_options {
-    const int32_t *tokens;   /* the whole prompt, copied */
+    const int32_t *tokens; /* the whole prompt, copied */
     size_t n_tokens;
-    int64_t max_tokens;      /* tokens to generate; 0: up to the context's end; -1: none (scoring only) */
+    int64_t max_tokens; /* tokens to generate; 0: up to the context's end; -1: none (scoring only) */
     weir_sampling sampling;
     const char *const *stop; /* strings that end the output and are not part of it; copied */
     size_t n_stop;
     const int32_t *stop_tokens; /* further ids that end the output; copied */
     size_t n_stop_tokens;
-    bool ignore_eos;         /* the model's own end tokens do not end the output */
-    bool logprobs;           /* events carry the log-probability of each token */
-    int top_logprobs;        /* and of the best so many, at most WEIR_MAX_TOP_LOGPROBS; of the raw distribution */
-    bool score_prompt;       /* events of kind WEIR_EVENT_SCORE for each prompt token after the first */
-    bool keep_special;       /* special tokens appear in the text */
-    void *user;              /* handed back in events */
+    bool ignore_eos;   /* the model's own end tokens do not end the output */
+    bool logprobs;     /* events carry the log-probability of each token */
+    int top_logprobs;  /* and of the best so many, at most WEIR_MAX_TOP_LOGPROBS; of the raw distribution */
+    bool score_prompt; /* events of kind WEIR_EVENT_SCORE for each prompt token after the first */
+    bool keep_special; /* special tokens appear in the text */
+    void *user;        /* handed back in events */
 } weir_seq_options;
 
 /* Errors: ARGUMENT (empty prompt, id outside the vocabulary, bad sampling value: named), LIMIT (does not fit the
@@ -103,16 +104,16 @@ const int32_t *weir_seq_tokens(const weir_seq *seq, size_t *n);
 
 typedef enum weir_finish {
     WEIR_FINISH_NONE,
-    WEIR_FINISH_STOP,     /* an end token or a stop string */
-    WEIR_FINISH_LENGTH,   /* max_tokens or the context's end */
+    WEIR_FINISH_STOP,   /* an end token or a stop string */
+    WEIR_FINISH_LENGTH, /* max_tokens or the context's end */
     WEIR_FINISH_CANCELLED,
     WEIR_FINISH_ERROR /* the model gave no finite logit; other sequences go on */
 } weir_finish;
 
 typedef enum weir_event_kind {
-    WEIR_EVENT_TOKEN,  /* a token was generated; text may be empty while characters or stop strings are held back */
-    WEIR_EVENT_SCORE,  /* prompt position `position` was scored */
-    WEIR_EVENT_FINISH  /* no more events of this sequence; text is what was held back */
+    WEIR_EVENT_TOKEN, /* a token was generated; text may be empty while characters or stop strings are held back */
+    WEIR_EVENT_SCORE, /* prompt position `position` was scored */
+    WEIR_EVENT_FINISH /* no more events of this sequence; text is what was held back */
 } weir_event_kind;
 
 typedef struct weir_token_logprob {
@@ -124,15 +125,15 @@ typedef struct weir_event {
     weir_seq *seq;
     void *user;
     weir_event_kind kind;
-    int32_t token;           /* TOKEN, SCORE */
-    int64_t position;        /* of that token in the sequence */
-    const char *text;        /* UTF-8, whole characters; valid until the next step; never NULL */
+    int32_t token;    /* TOKEN, SCORE */
+    int64_t position; /* of that token in the sequence */
+    const char *text; /* UTF-8, whole characters; valid until the next step; never NULL */
     size_t text_bytes;
     bool has_logprob;
-    float logprob;           /* natural log, raw distribution, finite */
+    float logprob;                 /* natural log, raw distribution, finite */
     const weir_token_logprob *top; /* n_top best, falling; valid until the next step */
     int n_top;
-    weir_finish finish;      /* FINISH */
+    weir_finish finish; /* FINISH */
 } weir_event;
 
 /* Run one step: at most max_step_tokens rows over all sequences. events: owned by the engine, valid until the next
@@ -143,7 +144,7 @@ typedef struct weir_engine_stats {
     uint64_t steps, prompt_tokens, generated_tokens, preemptions;
     int64_t running, waiting;
     int64_t kv_pages_used, kv_pages_total;
-    uint64_t step_ns;  /* time inside weir_engine_step */
+    uint64_t step_ns; /* time inside weir_engine_step */
 } weir_engine_stats;
 void weir_engine_get_stats(const weir_engine *engine, weir_engine_stats *stats);
 

@@ -29,9 +29,10 @@ weir_array *weir_random_normal(weir_graph *g, int n_dims, const int64_t *shape, 
  * half to even; float functions of integers give f32; f16 and bf16 are computed in f32 and rounded once. */
 #define WEIR_UNARY_OPS(X)                                                                                              \
     X(neg)                                                                                                             \
-    X(abs) X(sign) X(square) X(floor) X(ceil) X(round) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p)  \
-        X(log2) X(sin) X(cos) X(tan) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(relu) X(logical_not)     \
-            X(is_nan) X(is_inf) X(bit_not)
+    X(abs)                                                                                                             \
+    X(sign) X(square) X(floor) X(ceil) X(round) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(log2) \
+        X(sin) X(cos) X(tan) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(relu) X(logical_not) X(is_nan)   \
+            X(is_inf) X(bit_not)
 #define WEIR_DECLARE_UNARY(name) weir_array *weir_##name(weir_array *x);
 WEIR_UNARY_OPS(WEIR_DECLARE_UNARY)
 #undef WEIR_DECLARE_UNARY
@@ -45,9 +46,10 @@ weir_array *weir_cast(weir_array *x, weir_dtype dtype);
  * logical ops give bool. */
 #define WEIR_BINARY_OPS(X)                                                                                             \
     X(add)                                                                                                             \
-    X(sub) X(mul) X(div) X(floor_div) X(remainder) X(pow) X(maximum) X(minimum) X(bit_and) X(bit_or) X(bit_xor)        \
-        X(shift_left) X(shift_right) X(logical_and) X(logical_or) X(equal) X(not_equal) X(less) X(less_equal)          \
-            X(greater) X(greater_equal)
+    X(sub)                                                                                                             \
+    X(mul) X(div) X(floor_div) X(remainder) X(pow) X(maximum) X(minimum) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) \
+        X(shift_right) X(logical_and) X(logical_or) X(equal) X(not_equal) X(less) X(less_equal) X(greater)             \
+            X(greater_equal)
 #define WEIR_DECLARE_BINARY(name) weir_array *weir_##name(weir_array *a, weir_array *b);
 WEIR_BINARY_OPS(WEIR_DECLARE_BINARY)
 #undef WEIR_DECLARE_BINARY

@@ -67,6 +67,8 @@ weir_status wr_cli_sampling(const wr_cli *cli, weir_sampling *sampling, weir_log
                             weir_error *err);
 /* The text that -p or -f name ("-": standard input); allocated with wr_malloc. NULL when neither is given. */
 weir_status wr_cli_text(const wr_cli *cli, char **text, size_t *bytes, weir_error *err);
+/* NOT_FOUND when tok is NULL, since the model has none. */
+weir_status wr_cli_need_tokenizer(const wr_cli *cli, const weir_tokenizer *tok, weir_error *err);
 /* One JSON line on standard output; takes the object. Errors: IO, MEMORY. */
 weir_status wr_cli_json(json_t *object, weir_error *err);
 /* Text as a JSON string: bytes that are no UTF-8 become U+FFFD. */

@@ -189,6 +189,7 @@ weir_status wr_cmd_run(const wr_cli *cli, weir_error *err) {
     }
     weir_engine *engine = NULL;
     weir_status st = wr_cli_open(cli, &engine, err);
+    if (st == WEIR_OK) st = wr_cli_need_tokenizer(cli, weir_engine_tokenizer(engine), err);
     if (st == WEIR_OK) st = chat ? wr_cli_chat(cli, engine, err) : run_once(cli, engine, text, bytes, err);
     weir_engine_close(engine);
     wr_free(text);

@@ -75,8 +75,9 @@ static weir_status score_list(const wr_cli *cli, weir_engine *engine, int64_t in
                 st = wr_cli_json(line, err);
                 continue;
             }
-            size_t bytes;
-            const char *piece = weir_tokenizer_piece(weir_engine_tokenizer(engine), event->token, &bytes);
+            size_t bytes = 0;
+            const weir_tokenizer *tok = weir_engine_tokenizer(engine);
+            const char *piece = tok ? weir_tokenizer_piece(tok, event->token, &bytes) : NULL;
             printf("%lld\t%lld\t%d\t%.6f\t%.*s\n", (long long)index, (long long)event->position, event->token,
                    (double)event->logprob, piece ? (int)bytes : 0, piece ? piece : "");
         }
@@ -131,7 +132,9 @@ weir_status wr_cmd_score(const wr_cli *cli, weir_error *err) {
     if (cli->ids && (cli->prompt || cli->file))
         return WR_FAIL(err, WEIR_E_ARGUMENT, "--ids and a text are both given; score one of them");
     WR_TRY(wr_cli_open(cli, &engine, err));
-    weir_status st = cli->ids ? score_file(cli, engine, &sum, err) : score_text(cli, engine, &sum, err);
+    weir_status st = WEIR_OK;
+    if (!cli->ids) st = wr_cli_need_tokenizer(cli, weir_engine_tokenizer(engine), err);
+    if (st == WEIR_OK) st = cli->ids ? score_file(cli, engine, &sum, err) : score_text(cli, engine, &sum, err);
     weir_engine_close(engine);
     WR_TRY(st);
     double mean = sum.n ? sum.sum / (double)sum.n : 0;

@@ -36,6 +36,7 @@ weir_status wr_cmd_tokenize(const wr_cli *cli, weir_error *err) {
     WR_TRY_GOTO(st, wr_cli_text(&source, &text, &bytes, err), done);
     WR_TRY_GOTO(st, wr_checkpoint_open(cli->model, &checkpoint, err), done);
     WR_TRY_GOTO(st, wr_vocab_open(checkpoint, &tok, err), done);
+    WR_TRY_GOTO(st, wr_cli_need_tokenizer(cli, tok, err), done);
     unsigned flags = WEIR_ENCODE_ADD_SPECIAL | (cli->special ? WEIR_ENCODE_PARSE_SPECIAL : 0);
     WR_TRY_GOTO(st, weir_tokenizer_encode_new(tok, text, bytes, flags, true, &encoding, err), done);
     st = show(cli, tok, &encoding, err);

@@ -30,7 +30,18 @@ static weir_status open_buffers(weir_engine *e, weir_error *err) {
     return WEIR_OK;
 }
 
-static weir_status check_vocab(const weir_engine *e, weir_error *err) {
+/* End ids: the tokenizer's, which knows the checkpoint's too; without one the checkpoint's. */
+static weir_status open_vocab(weir_engine *e, weir_error *err) {
+    WR_TRY(wr_vocab_open(e->checkpoint, &e->tokenizer, err));
+    if (!e->tokenizer) {
+        WR_TRY(wr_checkpoint_eos(e->checkpoint, e->eos, WR_MAX_EOS, &e->n_eos, err));
+        if (e->n_eos > WR_MAX_EOS) e->n_eos = WR_MAX_EOS;
+        return WEIR_OK;
+    }
+    const int32_t *eos;
+    e->n_eos = weir_tokenizer_eos(e->tokenizer, &eos);
+    if (e->n_eos > WR_MAX_EOS) e->n_eos = WR_MAX_EOS;
+    memcpy(e->eos, eos, e->n_eos * sizeof *eos);
     int64_t pieces = weir_tokenizer_vocab_size(e->tokenizer);
     if (pieces <= e->model->hyper.vocab) return WEIR_OK;
     return WR_FAIL(err, WEIR_E_FORMAT, "the tokenizer has %lld tokens, the model's vocab_size is %lld",
@@ -43,9 +54,7 @@ static weir_status open_engine(weir_engine *e, const char *model, const weir_eng
     e->checkpoint = plan.checkpoint, e->model = plan.model, e->options = plan.options; /* taken */
     const weir_engine_options *o = &e->options;
     WR_TRY(weir_device_open(o->device, o->n_threads, &e->device, err));
-    WR_TRY(wr_vocab_open(e->checkpoint, &e->tokenizer, err));
-    WR_TRY(check_vocab(e, err));
-    e->n_eos = weir_tokenizer_eos(e->tokenizer, &e->eos);
+    WR_TRY(open_vocab(e, err));
     WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
     WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, o->max_batch, o->kv_dtype, err));
     WR_TRY(open_buffers(e, err));
@@ -103,7 +112,7 @@ void weir_engine_get_info(const weir_engine *e, weir_engine_info *info) {
                                .kv_bytes = e->kv.bytes,
                                .activation_bytes = e->arena_bytes,
                                .n_threads = wr_pool_threads(e->device->pool),
-                               .chat_template = weir_tokenizer_chat_template(e->tokenizer)};
+                               .chat_template = e->tokenizer ? weir_tokenizer_chat_template(e->tokenizer) : NULL};
     for (int i = 0; i < e->body.n; i++) info->program_bytes += wr_program_own_bytes(e->body.program[i]);
     for (int i = 0; i < e->head.n; i++) info->program_bytes += wr_program_own_bytes(e->head.program[i]);
 }

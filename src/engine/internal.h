@@ -10,7 +10,7 @@
 #include "engine/stop.h"
 #include "weir/engine.h"
 
-enum { WR_MAX_BUCKETS = 48 };
+enum { WR_MAX_BUCKETS = 48, WR_MAX_EOS = 64 };
 
 /* Programs of one kind (body or head), one a batch size. */
 typedef struct wr_buckets {
@@ -51,13 +51,13 @@ typedef struct wr_wanted {
 
 struct weir_engine {
     wr_checkpoint *checkpoint;
-    weir_tokenizer *tokenizer;
+    weir_tokenizer *tokenizer; /* NULL: the checkpoint has none, ids only */
     wr_model *model;
     weir_device *device;
     wr_kv kv;
     weir_engine_options options;
-    const int32_t *eos;
-    size_t n_eos, weight_bytes;
+    int32_t eos[WR_MAX_EOS];
+    size_t n_eos;
 
     /* Inputs of the step programs, [max_step_tokens] i32 each; hidden rows that the head reads. */
     wr_buffer *tokens, *row_seq, *row_pos, *head_in;

@@ -67,6 +67,10 @@ static weir_status init_seq(weir_seq *s, const weir_seq_options *o, weir_error *
     }
     WR_TRY(wr_sampler_init(&s->sampler, &o->sampling, e->model->hyper.vocab, s->capacity, err));
     for (int64_t i = 0; i < s->n_prompt; i++) wr_sampler_see(&s->sampler, s->tokens[i], false);
+    if (!e->tokenizer) {
+        if (!o->n_stop) return WEIR_OK;
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "stop strings need a tokenizer, and the model has none");
+    }
     WR_TRY(wr_stop_gate_init(&s->gate, o->stop, o->n_stop, weir_tokenizer_push_bytes_max(e->tokenizer), err));
     weir_token_decoder_init(&s->decoder, e->tokenizer,
                             WEIR_DECODE_CONTINUE | (o->keep_special ? 0 : WEIR_DECODE_SKIP_SPECIAL));

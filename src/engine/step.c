@@ -28,6 +28,7 @@ static void finish(weir_engine *e, weir_seq *s, weir_finish reason, bool drop_he
     event->position = s->n_tokens;
     s->state = WR_SEQ_DONE;
     wr_seq_free_pages(s);
+    if (!e->tokenizer) return;
     if (drop_held) return; /* a stop string ended the text; what follows it is not part of the answer */
     size_t room, rest_bytes;
     char *space = wr_stop_gate_space(&s->gate, &room);
@@ -158,6 +159,7 @@ static bool ends(const weir_engine *e, const weir_seq *s, int32_t token) {
 
 /* Decode the token's text into the event; true when a stop string is complete. */
 static bool add_text(weir_seq *s, weir_event *event, int32_t token) {
+    if (!s->engine->tokenizer) return false;
     size_t room, added = 0;
     char *space = wr_stop_gate_space(&s->gate, &room);
     weir_token_decoder_push(&s->decoder, token, space, room, &added, NULL);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "file/gguf.h"
 
@@ -105,6 +106,20 @@ done:
     return st;
 }
 
+/* No tokenizer at all; a tokenizer in a form that is not supported is another matter. */
+static bool has_none(const wr_checkpoint *c) {
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"};
+    const wr_gguf *gguf = wr_checkpoint_gguf(c);
+    if (gguf) return !wr_gguf_has(gguf, "tokenizer.ggml.model") && !wr_gguf_has(gguf, "tokenizer.ggml.tokens");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = wr_path_join(wr_checkpoint_path(c), files[i]);
+        bool there = !path || wr_path_is_file(path);
+        wr_free(path);
+        if (there) return false;
+    }
+    return true;
+}
+
 weir_status wr_vocab_open(const wr_checkpoint *c, weir_tokenizer **out, weir_error *err) {
     enum { EOS_CAP = 64 };
     int32_t eos[EOS_CAP];
@@ -112,6 +127,7 @@ weir_status wr_vocab_open(const wr_checkpoint *c, weir_tokenizer **out, weir_err
     weir_tokenizer *tok = NULL;
     weir_status st;
     *out = NULL;
+    if (has_none(c)) return WEIR_OK;
     const wr_gguf *gguf = wr_checkpoint_gguf(c);
     WR_TRY_GOTO(st, gguf ? open_gguf(gguf, &tok, err) : wr_tokenizer_open_folder(wr_checkpoint_path(c), &tok, err),
                 fail);
