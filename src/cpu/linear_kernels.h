@@ -25,31 +25,43 @@ enum { PARTS = 16 / LANES, VECTOR_BYTES = 4 * LANES };
 /* Words `word` of part h's rows. */
 INLINE vi word_at(const uint8_t *plane, int word, int h) { return vi_load(plane + 64 * word + VECTOR_BYTES * h); }
 
-/* Codes of pair 4 * w + i as 16-bit lanes, offset still in. i is a literal, w need not be. */
-INLINE vi pair_codes(const wr_pack_bits bits, const uint8_t *block, const int h, const int w, const int i) {
-    vi v;
+/* Quad 2 * w + p: four codes in bytes, offset still in. p is a literal, w need not be. */
+INLINE vi quad_codes(const wr_pack_bits bits, const uint8_t *block, const int h, const int w, const int p) {
+    vi v, high;
     switch (bits) {
-    case WR_BITS_2: return vi_and(vi_srl(vi_srl(word_at(block, w / 2, h), 8 * (w & 1)), 2 * i), vi_set1(0x00030003));
+    case WR_BITS_8: return word_at(block, 2 * w + p, h);
+    case WR_BITS_2:
     case WR_BITS_3:
-        v = vi_and(vi_srl(vi_srl(word_at(block, w / 2, h), 8 * (w & 1)), 2 * i), vi_set1(0x00030003));
-        return vi_or(v, vi_and(vi_srl(vi_sll(vi_srl(word_at(block + 128, 0, h), 4 * w), 2), i), vi_set1(0x00040004)));
-    case WR_BITS_E2M1:
-        v = vi_e2m1(vi_and(vi_srl(word_at(block, w, h), 4 * (i & 1)), vi_set1(0x0f0f0f0f)));
-        return i & 2 ? vi_srl16(v, 8) : vi_and(v, vi_set1(0x00ff00ff));
-    case WR_BITS_8:
-        v = word_at(block, 2 * w + i / 2, h);
-        return i & 1 ? vi_srl16(v, 8) : vi_and(v, vi_set1(0x00ff00ff));
-    case WR_BITS_4:
-    case WR_BITS_5:
-    case WR_BITS_6: break;
+        v = vi_and(vi_srl(vi_srl(word_at(block, w / 2, h), 4 * (w & 1)), 2 * p), vi_set1(0x03030303));
+        if (bits == WR_BITS_2) return v;
+        high = vi_sll(vi_srl(word_at(block + 128, 0, h), 2 * w), 2 - p);
+        return vi_or(v, vi_and(high, vi_set1(0x04040404)));
+    default: break;
     }
     v = word_at(block, w, h);
-    v = i == 3 ? vi_srl16(v, 12) : vi_and(vi_srl(v, 4 * i), vi_set1(0x000f000f));
+    v = vi_and(p ? vi_srl(v, 4) : v, vi_set1(0x0f0f0f0f));
+    if (bits == WR_BITS_E2M1) return vi_e2m1(v);
     if (bits == WR_BITS_4) return v;
-    if (bits == WR_BITS_5)
-        return vi_or(v, vi_and(vi_sll(vi_srl(word_at(block + 256, 0, h), 4 * w), 4 - i), vi_set1(0x00100010)));
-    vi high = vi_srl(word_at(block + 256, w / 2, h), 8 * (w & 1));
-    return vi_or(v, vi_and(i == 3 ? vi_srl(high, 2) : vi_sll(high, 4 - 2 * i), vi_set1(0x00300030)));
+    if (bits == WR_BITS_5) {
+        high = vi_sll(vi_srl(word_at(block + 256, 0, h), 2 * w), 4 - p);
+        return vi_or(v, vi_and(high, vi_set1(0x10101010)));
+    }
+    high = vi_sll(vi_srl(word_at(block + 256, w / 2, h), 4 * (w & 1)), 4 - 2 * p);
+    return vi_or(v, vi_and(high, vi_set1(0x30303030)));
+}
+
+/* Pairs 4 * w + p (a) and 4 * w + p + 2 (b) as 16-bit lanes. */
+INLINE void pair_codes(const wr_pack_bits bits, const uint8_t *block, const int h, const int w, const int p, vi *a,
+                       vi *b) {
+    if (bits == WR_BITS_4) { /* one step less than through bytes */
+        vi v = word_at(block, w, h);
+        *a = vi_and(p ? vi_srl(v, 4) : v, vi_set1(0x000f000f));
+        *b = p ? vi_srl16(v, 12) : vi_and(vi_srl(v, 8), vi_set1(0x000f000f));
+        return;
+    }
+    vi quad = quad_codes(bits, block, h, w, p);
+    *a = vi_and(quad, vi_set1(0x00ff00ff));
+    *b = vi_srl16(quad, 8);
 }
 
 INLINE vf element_at(weir_dtype dtype, const uint8_t *array, int h) {
@@ -81,6 +93,10 @@ INLINE void scales_at(const wr_pack_scales scales, const wr_pack_layout *l, cons
     vi high, code;
     switch (scales) {
     case WR_SCALES_F16: *scale = half_at(header, h); break;
+    case WR_SCALES_F16_MIN:
+        *scale = half_at(header, h);
+        *bias = half_at(header + 32, h);
+        break;
     case WR_SCALES_AFFINE:
         *scale = element_at(l->scale_dtype, header, h);
         *bias = element_at(l->scale_dtype, header + WR_PACK_ROWS * (l->scale_dtype == WEIR_DTYPE_F32 ? 4 : 2), h);
@@ -158,12 +174,19 @@ INLINE void fused_body(const wr_pack_bits bits, const wr_pack_scales scales, con
                 NO_UNROLL
                 for (int word = half * words; word < (half + 1) * words; word++) {
                     UNROLL
-                    for (int i = 0; i < 4; i++) {
-                        vi xj[4];
-                        for (int m = 0; m < mr; m++) xj[m] = vi_broadcast(q[m] + 8 * word + 2 * i);
-                        for (int h = 0; h < PARTS; h++) {
-                            vi code = pair_codes(bits, w, h, word, i);
-                            for (int m = 0; m < mr; m++) dot[m][h] = vi_dot(dot[m][h], code, xj[m]);
+                    for (int p = 0; p < 2; p++) {
+                        vi pair_a[PARTS], pair_b[PARTS];
+                        UNROLL
+                        for (int h = 0; h < PARTS; h++) pair_codes(bits, w, h, word, p, &pair_a[h], &pair_b[h]);
+                        UNROLL
+                        for (int m = 0; m < mr; m++) {
+                            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p);
+                            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_a[h], xm);
+                        }
+                        UNROLL
+                        for (int m = 0; m < mr; m++) {
+                            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p + 4);
+                            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_b[h], xm);
                         }
                     }
                 }
@@ -199,10 +222,13 @@ INLINE void expand_body(const wr_pack_bits bits, const wr_pack_scales scales, co
             NO_UNROLL
             for (int word = 0; word < 4; word++) {
                 UNROLL
-                for (int j = 0; j < 4; j++) {
-                    vi code = pair_codes(bits, block, h, word, j);
-                    if (offset) code = vi_sub16(code, vi_set1(offset * 0x00010001));
-                    vi_store(&tile->codes[i][4 * word + j][LANES * h], code);
+                for (int p = 0; p < 2; p++) {
+                    vi pair_a, pair_b;
+                    pair_codes(bits, block, h, word, p, &pair_a, &pair_b);
+                    if (offset) pair_a = vi_sub16(pair_a, vi_set1(offset * 0x00010001));
+                    if (offset) pair_b = vi_sub16(pair_b, vi_set1(offset * 0x00010001));
+                    vi_store(&tile->codes[i][4 * word + p][LANES * h], pair_a);
+                    vi_store(&tile->codes[i][4 * word + p + 2][LANES * h], pair_b);
                 }
             }
             UNROLL

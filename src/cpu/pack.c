@@ -44,9 +44,9 @@ static wr_pack_format format_of(const wr_linear_args *args) {
     case WEIR_QUANT_NVFP4: return WR_PACK_NVFP4;
     case WEIR_QUANT_MXFP8: return WR_PACK_MXFP8;
     case WEIR_QUANT_Q4_0: return WR_PACK_Q4_0;
-    case WEIR_QUANT_Q4_1: return WR_PACK_AFFINE4;
+    case WEIR_QUANT_Q4_1: return WR_PACK_Q4_1;
     case WEIR_QUANT_Q5_0: return WR_PACK_Q5_0;
-    case WEIR_QUANT_Q5_1: return WR_PACK_AFFINE5;
+    case WEIR_QUANT_Q5_1: return WR_PACK_Q5_1;
     case WEIR_QUANT_Q8_0: return WR_PACK_Q8_0;
     case WEIR_QUANT_Q2_K: return WR_PACK_Q2_K;
     case WEIR_QUANT_Q3_K: return WR_PACK_Q3_K;
@@ -102,40 +102,38 @@ size_t wr_cpu_packed_bytes(const wr_linear_args *args) {
     return wr_pack_layout_of(args, &layout) ? layout.expert_bytes * (size_t)layout.experts : 0;
 }
 
-/* Two words of eight codes, a byte each. A baseline vector, so that any compiler handles it well. */
-typedef uint64_t codes8x2 __attribute__((vector_size(16)));
-
 static inline void put_word(uint8_t *plane, int word, int row, uint32_t value) {
     memcpy(plane + 4 * (WR_PACK_ROWS * word + row), &value, 4);
 }
 
-/* Eight codes to eight fields of `bits` (1, 2 or 4) bits: the even ones from bit 0, the odd ones from bit 16. Bits
- * above a code may be set; they are dropped. */
-static inline __attribute__((always_inline)) codes8x2 fields8(codes8x2 codes, const int bits) {
-    const uint64_t one = ((1u << bits) - 1) * 0x0101010101010101u;
-    const uint64_t two = ((1u << (2 * bits)) - 1) * 0x0000000100000001u, four = (1u << (4 * bits)) - 1;
-    codes8x2 x = codes & one;
-    x |= x >> (16 - bits); /* codes 0 2 in byte 0, 1 3 in byte 1, 4 6 in byte 4, 5 7 in byte 5 */
-    codes8x2 even = x & two, odd = (x >> 8) & two;
-    even = (even | even >> (32 - 2 * bits)) & four;
-    odd = (odd | odd >> (32 - 2 * bits)) & four;
-    return even | odd << 16;
+/* Two words of eight codes, a byte each. A baseline vector, so that any compiler handles it well. */
+typedef uint64_t codes8x2 __attribute__((vector_size(16)));
+
+/* Columns 0..7 in bytes 0..7 to two quads, 0 4 1 5 and 2 6 3 7: halves are interleaved in two steps. */
+static inline codes8x2 to_quads(codes8x2 x) {
+    x = (x & 0xffff00000000ffffu) | (x & 0x00000000ffff0000u) << 16 | (x >> 16 & 0x00000000ffff0000u);
+    return (x & 0xff0000ffff0000ffu) | (x & 0x0000ff000000ff00u) << 8 | (x >> 8 & 0x0000ff000000ff00u);
 }
-static inline void put_plane1(uint8_t *plane, int row, const codes8x2 *c, int shift) {
-    codes8x2 a = fields8(c[0] >> shift, 1), b = fields8(c[1] >> shift, 1);
-    put_word(plane, 0, row, (uint32_t)(a[0] | a[1] << 4 | b[0] << 8 | b[1] << 12));
+/* q: quads 0..7 of a block, two a word; planes take their bits from bit `shift` on. */
+static inline void put_plane1(uint8_t *plane, int row, const codes8x2 *q, int shift) {
+    codes8x2 a = q[0] >> shift & 0x0101010101010101u, b = q[1] >> shift & 0x0101010101010101u;
+    a |= b << 4;
+    a |= a >> 31;
+    put_word(plane, 0, row, (uint32_t)(a[0] | a[1] << 2));
 }
-static inline void put_plane2(uint8_t *plane, int row, const codes8x2 *c, int shift) {
+static inline void put_plane2(uint8_t *plane, int row, const codes8x2 *q, int shift) {
     for (int w = 0; w < 2; w++) {
-        codes8x2 f = fields8(c[w] >> shift, 2);
-        put_word(plane, w, row, (uint32_t)(f[0] | f[1] << 8));
+        codes8x2 a = q[w] >> shift & 0x0303030303030303u;
+        a |= a >> 30;
+        put_word(plane, w, row, (uint32_t)(a[0] | a[1] << 4));
     }
 }
-static inline void put_plane4(uint8_t *plane, int row, const codes8x2 *c) {
+static inline void put_plane4(uint8_t *plane, int row, const codes8x2 *q) {
     for (int w = 0; w < 2; w++) {
-        codes8x2 f = fields8(c[w], 4);
-        put_word(plane, 2 * w, row, (uint32_t)f[0]);
-        put_word(plane, 2 * w + 1, row, (uint32_t)f[1]);
+        codes8x2 a = q[w] & 0x0f0f0f0f0f0f0f0fu;
+        a |= a >> 28;
+        put_word(plane, 2 * w, row, (uint32_t)a[0]);
+        put_word(plane, 2 * w + 1, row, (uint32_t)a[1]);
     }
 }
 
@@ -143,6 +141,8 @@ static inline void put_plane4(uint8_t *plane, int row, const codes8x2 *c) {
 static void put_block(wr_pack_bits bits, const uint8_t *codes, int row, uint8_t *block) {
     codes8x2 c[2];
     memcpy(c, codes, 32);
+    c[0] = to_quads(c[0]);
+    c[1] = to_quads(c[1]);
     switch (bits) {
     case WR_BITS_2: put_plane2(block, row, c, 0); break;
     case WR_BITS_3:
@@ -160,10 +160,9 @@ static void put_block(wr_pack_bits bits, const uint8_t *codes, int row, uint8_t 
         put_plane2(block + 256, row, c, 4);
         break;
     case WR_BITS_8:
-        for (int w = 0; w < 8; w++) {
-            uint32_t v;
-            memcpy(&v, codes + 4 * w, 4);
-            put_word(block, w, row, (v & 0xff0000ffu) | (v & 0xff00u) << 8 | (v >> 8 & 0xff00u));
+        for (int w = 0; w < 4; w++) {
+            put_word(block, 2 * w, row, (uint32_t)c[w / 2][w % 2]);
+            put_word(block, 2 * w + 1, row, (uint32_t)(c[w / 2][w % 2] >> 32));
         }
         break;
     }
@@ -175,22 +174,17 @@ static uint32_t get_word(const uint8_t *plane, int word, int row) {
     return value;
 }
 static uint32_t get_code(wr_pack_bits bits, const uint8_t *block, int row, int col) {
-    int j = col / 2, odd = 16 * (col % 2);
-    uint32_t one = get_word(block, 0, row); /* overwritten below; every block has a word 0 */
+    int pair = col / 2, w = pair / 4, p = pair % 2, s = 2 * w + p, at = 8 * (pair % 4 / 2 + 2 * (col % 2));
+    uint32_t two = get_word(block, s / 4, row) >> (at + 2 * (s % 4)) & 3;
+    uint32_t four = bits == WR_BITS_2 ? 0 : get_word(block, w, row) >> (at + 4 * p) & 15; /* 2 bits: two words only */
     switch (bits) {
-    case WR_BITS_2: return get_word(block, j / 8, row) >> (2 * (j % 8) + odd) & 3;
-    case WR_BITS_3:
-        one = get_word(block + 128, 0, row) >> (j + odd) & 1;
-        return (get_word(block, j / 8, row) >> (2 * (j % 8) + odd) & 3) | one << 2;
+    case WR_BITS_2: return two;
+    case WR_BITS_3: return two | (get_word(block + 128, 0, row) >> (at + s) & 1) << 2;
     case WR_BITS_4:
-    case WR_BITS_E2M1: return get_word(block, j / 4, row) >> (4 * (j % 4) + odd) & 15;
-    case WR_BITS_5:
-        one = get_word(block + 256, 0, row) >> (j + odd) & 1;
-        return (get_word(block, j / 4, row) >> (4 * (j % 4) + odd) & 15) | one << 4;
-    case WR_BITS_6:
-        one = get_word(block + 256, j / 8, row) >> (2 * (j % 8) + odd) & 3;
-        return (get_word(block, j / 4, row) >> (4 * (j % 4) + odd) & 15) | one << 4;
-    case WR_BITS_8: return get_word(block, j / 2, row) >> (8 * (j % 2) + odd) & 255;
+    case WR_BITS_E2M1: return four;
+    case WR_BITS_5: return four | (get_word(block + 256, 0, row) >> (at + s) & 1) << 4;
+    case WR_BITS_6: return four | (get_word(block + 256, s / 4, row) >> (at + 2 * (s % 4)) & 3) << 4;
+    case WR_BITS_8: return get_word(block, s, row) >> at & 255;
     }
     return 0;
 }
@@ -254,7 +248,7 @@ static void pack_row_block(const wr_linear_args *args, const wr_pack_layout *l, 
                                      .bits = affine_bits(args),
                                      .values = l->blocks * WR_PACK_COLS};
             uint8_t codes[256];
-            wr_pack_decode(l->format, args->quant.mode, &source, (int)r, codes, out);
+            wr_pack_decode(l->format, &source, (int)r, codes, out);
             uint8_t *block = out + l->header_bytes;
             for (int b = 0; b < l->blocks; b++, block += l->block_bytes) {
                 if (l->format == WR_PACK_MXFP8)
@@ -307,6 +301,10 @@ static void scale_at(const wr_pack_layout *l, const uint8_t *h, int b, int half,
     *bias = 0;
     switch (formats[l->format].scales) {
     case WR_SCALES_F16: *scale = half_at(h, row); break;
+    case WR_SCALES_F16_MIN:
+        *scale = half_at(h, row);
+        *bias = half_at(h + 32, row);
+        break;
     case WR_SCALES_AFFINE:
         *scale = element_at(l->scale_dtype, h, row);
         *bias = element_at(l->scale_dtype, h, WR_PACK_ROWS + row);

@@ -6,19 +6,20 @@
  * the scales of its 16 rows followed by blocks of 16 rows x 32 columns.
  *
  * Codes inside a block are planes of 32-bit words, word w of row r at
- * 4 * (16 * w + r). With pair j meaning columns 2j and 2j + 1 of the block, the low
- * 16 bits of a lane hold the even column and the high 16 bits the odd one:
- *   1 bit:  (word 0 >> j) & 0x00010001
- *   2 bits: (word j/8 >> 2 (j%8)) & 0x00030003
- *   4 bits: (word j/4 >> 4 (j%4)) & 0x000f000f
- *   8 bits: (word j/2 >> 8 (j%2)) & 0x00ff00ff
- *   3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2 bits: the low plane, then the high plane.
+ * 4 * (16 * w + r). The unit is a quad, four codes in the four bytes of a lane: quad s = 2 w + p (w 0..3, p 0..1) holds
+ * the column pairs A = 4 w + p and B = A + 2 (pair j: columns 2j, 2j + 1) as A's even, B's even, A's odd, B's
+ * odd column. So `quad & 0x00ff00ff` is pair A and `quad >> 8` pair B as 16-bit lanes.
+ *   1 bit:  (word 0 >> s) & 0x01010101
+ *   2 bits: (word s/4 >> 2 (s%4)) & 0x03030303
+ *   4 bits: (word s/2 >> 4 (s%2)) & 0x0f0f0f0f
+ *   8 bits: word s
+ * 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2 bits: the low plane, then the high plane.
  * Codes are unsigned; symmetric formats subtract an offset. Every format keeps its own
  * bits and its own scales: a packed weight has the size of the published one, but
  * for rows filled up with zeros to a multiple of 16.
  *
  * Headers (arrays of 16 rows; "word" = one 32-bit lane a row):
- *   F16     d f16
+ *   F16     d f16;  F16_MIN  d f16, m f16
  *   AFFINE  scales, biases in their dtype
  *   K       d f16, dmin f16, word of 8 scales' low nibbles, word of 8 mins' low nibbles,
  *           word of the 2 high bits: scale b at bit 2b, min b at 16 + 2b
@@ -47,6 +48,7 @@ typedef enum wr_pack_bits {
 
 typedef enum wr_pack_scales {
     WR_SCALES_F16,
+    WR_SCALES_F16_MIN,
     WR_SCALES_AFFINE,
     WR_SCALES_K,
     WR_SCALES_Q6,
@@ -56,10 +58,12 @@ typedef enum wr_pack_scales {
     WR_SCALES_E4M3,
 } wr_pack_scales;
 
-/* Formats computed with integer dots: name, bits, scales, offset. Q4_1 and Q5_1 are affine. */
+/* Formats computed with integer dots: name, bits, scales, offset. */
 #define WR_PACK_FORMATS(X)                                                                                             \
     X(Q4_0, WR_BITS_4, WR_SCALES_F16, 8)                                                                               \
+    X(Q4_1, WR_BITS_4, WR_SCALES_F16_MIN, 0)                                                                           \
     X(Q5_0, WR_BITS_5, WR_SCALES_F16, 16)                                                                              \
+    X(Q5_1, WR_BITS_5, WR_SCALES_F16_MIN, 0)                                                                           \
     X(Q8_0, WR_BITS_8, WR_SCALES_F16, 128)                                                                             \
     X(AFFINE2, WR_BITS_2, WR_SCALES_AFFINE, 0)                                                                         \
     X(AFFINE3, WR_BITS_3, WR_SCALES_AFFINE, 0)                                                                         \
@@ -107,7 +111,7 @@ static inline bool wr_pack_halved(wr_pack_scales scales) {
     return scales == WR_SCALES_Q6 || scales == WR_SCALES_Q3 || scales == WR_SCALES_Q2 || scales == WR_SCALES_E4M3;
 }
 static inline bool wr_pack_biased(wr_pack_scales scales) {
-    return scales == WR_SCALES_AFFINE || scales == WR_SCALES_K || scales == WR_SCALES_Q2;
+    return scales == WR_SCALES_AFFINE || scales == WR_SCALES_F16_MIN || scales == WR_SCALES_K || scales == WR_SCALES_Q2;
 }
 static inline int wr_pack_block_bytes(wr_pack_bits bits) {
     switch (bits) {
@@ -124,6 +128,7 @@ static inline int wr_pack_block_bytes(wr_pack_bits bits) {
 static inline int wr_pack_header_bytes(wr_pack_scales scales, size_t element) {
     switch (scales) {
     case WR_SCALES_F16: return 32;
+    case WR_SCALES_F16_MIN: return 64;
     case WR_SCALES_AFFINE: return (int)(32 * element);
     case WR_SCALES_K: return 64 + 192;
     case WR_SCALES_Q6: return 32 + 256;
@@ -147,7 +152,6 @@ typedef struct wr_pack_source {
     int bits;   /* affine */
     int values; /* columns of the superblock */
 } wr_pack_source;
-void wr_pack_decode(wr_pack_format format, weir_quant_mode mode, const wr_pack_source *source, int row, uint8_t *codes,
-                    uint8_t *header);
+void wr_pack_decode(wr_pack_format format, const wr_pack_source *source, int row, uint8_t *codes, uint8_t *header);
 
 #endif

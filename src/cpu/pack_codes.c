@@ -153,8 +153,7 @@ static void decode_q2_k(const uint8_t *b, int row, uint8_t *codes, uint8_t *head
     }
 }
 
-void wr_pack_decode(wr_pack_format format, weir_quant_mode mode, const wr_pack_source *source, int row, uint8_t *codes,
-                    uint8_t *header) {
+void wr_pack_decode(wr_pack_format format, const wr_pack_source *source, int row, uint8_t *codes, uint8_t *header) {
     const uint8_t *b = source->data;
     switch (format) {
     case WR_PACK_Q4_0:
@@ -188,18 +187,17 @@ void wr_pack_decode(wr_pack_format format, weir_quant_mode mode, const wr_pack_s
         memcpy(codes, b, 32);
         header[row] = source->scales[0];
         break;
-    default:
-        if (mode == WEIR_QUANT_Q4_1 || mode == WEIR_QUANT_Q5_1) { /* affine with the scales in the block */
-            put16(header, row, b);
-            put16(header + 32, row, b + 2);
-            if (mode == WEIR_QUANT_Q4_1) {
-                nibbles32(b + 4, codes);
-            } else {
-                nibbles32(b + 8, codes);
-                high_bits32(b + 4, codes);
-            }
-        } else {
-            decode_affine(source, row, codes, header);
-        }
+    case WR_PACK_Q4_1:
+        put16(header, row, b);
+        put16(header + 32, row, b + 2);
+        nibbles32(b + 4, codes);
+        break;
+    case WR_PACK_Q5_1:
+        put16(header, row, b);
+        put16(header + 32, row, b + 2);
+        nibbles32(b + 8, codes);
+        high_bits32(b + 4, codes);
+        break;
+    default: decode_affine(source, row, codes, header);
     }
 }
