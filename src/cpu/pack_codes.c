@@ -16,15 +16,38 @@ static void nibbles32(const uint8_t *qs, uint8_t *codes) {
     }
 }
 
+/* Sixteen codes, a byte each, as two words: a baseline vector. Codes are stored in whole vectors, since that is how the
+ * packer loads them, and a load that spans two stores waits for both to reach the cache. */
+typedef uint64_t codes8x2 __attribute__((vector_size(16)));
+
 /* Bit i of four bytes becomes bit 4 of code i. */
 static void high_bits32(const uint8_t *qh, uint8_t *codes) {
-    for (int i = 0; i < 4; i++) {
-        uint64_t c, bits = (qh[i] * 0x0101010101010101u) & 0x8040201008040201u; /* bit k alone in byte k */
+    for (int i = 0; i < 2; i++) {
+        codes8x2 c, bits = {qh[2 * i], qh[2 * i + 1]};
+        bits |= bits << 8;
+        bits |= bits << 16;
+        bits |= bits << 32;
+        bits &= 0x8040201008040201u; /* bit k alone in byte k */
         bits = ((bits + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3;
-        memcpy(&c, codes + 8 * i, 8);
+        memcpy(&c, codes + 16 * i, 16);
         c |= bits;
-        memcpy(codes + 8 * i, &c, 8);
+        memcpy(codes + 16 * i, &c, 16);
     }
+}
+
+/* `bits` (2..6) bytes as a number, by loads of 1, 2 and 4. */
+static inline __attribute__((always_inline)) uint64_t load_bytes(const uint8_t *data, const int bits) {
+    uint32_t four = 0;
+    uint16_t two = 0;
+    if (bits < 4) {
+        memcpy(&two, data, 2);
+        return bits == 2 ? two : two | (uint64_t)data[2] << 16;
+    }
+    memcpy(&four, data, 4);
+    if (bits == 4) return four;
+    if (bits == 5) return four | (uint64_t)data[4] << 32;
+    memcpy(&two, data + 4, 2);
+    return four | (uint64_t)two << 32;
 }
 
 /* MLX: a little-endian bit stream; 8 codes are `bits` whole bytes, spread to a byte each by halves. */
@@ -32,13 +55,12 @@ static inline __attribute__((always_inline)) void stream(const uint8_t *data, in
                                                          uint8_t *codes) {
     const uint64_t m4 = (1ull << (4 * bits)) - 1, m2 = ((1ull << (2 * bits)) - 1) * 0x0000000100000001u,
                    m1 = ((1ull << bits) - 1) * 0x0001000100010001u;
-    for (int i = 0; i < values; i += 8, data += bits) {
-        uint64_t x = 0;
-        memcpy(&x, data, (size_t)bits);
+    for (int i = 0; i < values; i += 16, data += 2 * bits) {
+        codes8x2 x = {load_bytes(data, bits), load_bytes(data + bits, bits)};
         x = (x & m4) | (x >> (4 * bits) & m4) << 32;
         x = (x & m2) | (x >> (2 * bits) & m2) << 16;
         x = (x & m1) | (x >> bits & m1) << 8;
-        memcpy(codes + i, &x, 8);
+        memcpy(codes + i, &x, 16);
     }
 }
 
