@@ -8,9 +8,8 @@ Every figure is measured in rounds that alternate, weir, llama.cpp, weir, llama.
 does falls on both. One round is one process of each, which warms up by itself and then measures once. The figures:
 
     decode        64 tokens after a context of one token, one sequence      tokens/s
-    decode@512    64 tokens after a context of 512, one sequence            tokens/s
     prefill       a prompt of 512 tokens                                    tokens/s
-    batch 8       eight sequences, 64 tokens each after 64                  tokens/s of all together
+    batch 8       eight sequences, 64 tokens each after one                 tokens/s of all together
     first token   start of the process to the first byte of the answer     ms
     memory        peak resident set of that same process                    MiB
 
@@ -102,17 +101,15 @@ class Weir:
         out, _ = run([*command, "--threads", self.threads, "--json"])
         for line in json_lines(out):
             if line.get("what") == what and line["batch"] == batch and line["n_prompt"] == prompt:
-                return line["tok_s"]
+                return line["tok_s"]  # Decode is measured after a prompt of one token, whatever -p says.
         raise RuntimeError(f"{' '.join(command)}: no line of {what}")
 
     def measure(self, figure, model):
         if figure == "decode":
             return self.bench(model, "decode", 1, 64, 1)
-        if figure == "decode@512":
-            return self.bench(model, "decode", 512, 64, 1)
         if figure == "prefill":
-            return self.bench(model, "prefill", 512, 1, 1)
-        return self.bench(model, "decode", 64, 64, 8)
+            return self.bench(model, "prefill", 512, 8, 1)
+        return self.bench(model, "decode", 1, 64, 8)
 
     def answer(self, model):
         return first_byte([self.program, "run", model, "--raw", "-p", PROMPT, "-n", "16", "-c", "512",
@@ -125,20 +122,18 @@ class Llama:
     def __init__(self, args):
         self.folder, self.threads = Path(args.llama), str(args.threads)
 
-    def bench(self, model, prompt, length, depth):
+    def bench(self, model, prompt, length):
         command = [str(self.folder / "llama-bench"), "-m", model, "-t", self.threads, "-p", str(prompt), "-n",
-                   str(length), "-d", str(depth), "-r", "1", "-o", "jsonl"]
+                   str(length), "-r", "1", "-o", "jsonl"]
         return json_lines(run(command)[0])[0]["avg_ts"]
 
     def measure(self, figure, model):
         if figure == "decode":
-            return self.bench(model, 0, 64, 0)
-        if figure == "decode@512":
-            return self.bench(model, 0, 64, 512)
+            return self.bench(model, 0, 64)
         if figure == "prefill":
-            return self.bench(model, 512, 0, 0)
+            return self.bench(model, 512, 0)
         command = [str(self.folder / "llama-batched-bench"), "-m", model, "-t", self.threads, "-c", "1024", "-npp",
-                   "64", "-ntg", "64", "-npl", "8", "--output-format", "jsonl"]
+                   "1", "-ntg", "64", "-npl", "8", "--output-format", "jsonl"]
         out, err = run(command)
         return [line for line in json_lines(out + "\n" + err) if "speed_tg" in line][0]["speed_tg"]
 
@@ -164,7 +159,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("weir", "llama"))
-    parser.add_argument("--figures", default="decode,decode@512,prefill,batch 8,first token")
+    parser.add_argument("--figures", default="decode,prefill,batch 8,first token")
     parser.add_argument("--out", help="file of JSON lines; '-' writes none")
     args = parser.parse_args()
     sides = [s(args) for s in (Weir, Llama) if args.only in (None, s.name)]
