@@ -45,11 +45,15 @@ void wr_bpe_scratch_deinit(wr_bpe_scratch *s) {
     *s = (wr_bpe_scratch){0};
 }
 
-static size_t pair_slot(const wr_bpe *bpe, int32_t left, int32_t right) {
+static size_t pair_home(const wr_bpe *bpe, int32_t left, int32_t right) {
     uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
     h ^= h >> 32;
     h *= 0xD6E8FEB86659FD93u;
-    size_t mask = bpe->n_slots - 1, s = (h >> 32) & mask;
+    return (h >> 32) & (bpe->n_slots - 1);
+}
+
+static size_t pair_slot(const wr_bpe *bpe, int32_t left, int32_t right) {
+    size_t mask = bpe->n_slots - 1, s = pair_home(bpe, left, right);
     while (bpe->slot[s]) {
         const wr_merge *m = &bpe->merges[bpe->slot[s] - 1];
         if (m->left == left && m->right == right) break;
@@ -66,7 +70,14 @@ weir_status wr_bpe_take_merges(wr_bpe *bpe, wr_merge *merges, size_t n, weir_err
     bpe->slot = wr_calloc(slots, sizeof *bpe->slot);
     if (!bpe->slot) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for an index of %zu merges", n);
     bpe->n_slots = slots;
-    for (size_t i = 0; i < n; i++) bpe->slot[pair_slot(bpe, merges[i].left, merges[i].right)] = (uint32_t)i + 1;
+    enum { AHEAD = 16 };
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n) {
+            const wr_merge *later = &merges[i + AHEAD];
+            __builtin_prefetch(&bpe->slot[pair_home(bpe, later->left, later->right)], 1);
+        }
+        bpe->slot[pair_slot(bpe, merges[i].left, merges[i].right)] = (uint32_t)i + 1;
+    }
     return WEIR_OK;
 }
 

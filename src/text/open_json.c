@@ -330,9 +330,9 @@ static weir_status read_vocab(weir_tokenizer *tok, json_t *vocab, size_t n_added
         }
         unsigned flags = 0;
         if (wr_vocab_byte_value((const uint8_t *)piece, bytes) >= 0) flags = WR_TOKEN_BYTE;
-        WR_TRY(wr_vocab_add(&tok->vocab, json_integer_value(id), piece, bytes, flags, err));
+        WR_TRY(wr_vocab_append(&tok->vocab, json_integer_value(id), piece, bytes, flags, err));
     }
-    return WEIR_OK;
+    return wr_vocab_link_all(&tok->vocab, err);
 }
 
 static weir_status read_model(weir_tokenizer *tok, const json_t *model, size_t n_added, weir_error *err) {
@@ -758,45 +758,60 @@ done:
     return WEIR_OK;
 }
 
+/* A file that may be absent: *text stays NULL then. Any other failure is one. */
+static weir_status read_optional(const char *path, char **text, size_t *bytes, weir_error *err) {
+    weir_error why;
+    weir_status st = wr_file_read(path, CONFIG_BYTES_MAX, text, bytes, &why);
+    if (st == WEIR_E_NOT_FOUND) {
+        *text = NULL;
+        return WEIR_OK;
+    }
+    if (st != WEIR_OK && err) *err = why;
+    return st;
+}
+
+static weir_status open_files(const char *tokenizer_path, const char *config, size_t config_bytes, weir_tokenizer **out,
+                              weir_error *err) {
+    char *json = NULL;
+    size_t bytes = 0;
+    WR_TRY(wr_file_read(tokenizer_path, JSON_BYTES_MAX, &json, &bytes, err));
+    weir_status st = wr_tokenizer_open_json_text(json, bytes, config, config_bytes, out, err);
+    if (st != WEIR_OK) wr_err_context(err, "loading %s", tokenizer_path);
+    wr_free(json);
+    return st;
+}
+
 weir_status wr_tokenizer_open_json(const char *tokenizer_path, const char *config_path, weir_tokenizer **out,
                                    weir_error *err) {
-    char *json = NULL, *config = NULL;
-    size_t json_bytes = 0, config_bytes = 0;
-    weir_status st;
+    char *config = NULL;
+    size_t bytes = 0;
     *out = NULL;
-    WR_TRY_GOTO(st, wr_file_read(tokenizer_path, JSON_BYTES_MAX, &json, &json_bytes, err), done);
-    if (config_path) {
-        WR_TRY_GOTO(st, wr_file_read(config_path, CONFIG_BYTES_MAX, &config, &config_bytes, err), done);
-    }
-    st = wr_tokenizer_open_json_text(json, json_bytes, config, config_bytes, out, err);
-    if (st != WEIR_OK) wr_err_context(err, "loading %s", tokenizer_path);
-done:
-    wr_free(json);
+    if (config_path) WR_TRY(wr_file_read(config_path, CONFIG_BYTES_MAX, &config, &bytes, err));
+    weir_status st = open_files(tokenizer_path, config, bytes, out, err);
     wr_free(config);
     return st;
 }
 
 weir_status wr_tokenizer_open_folder(const char *folder, weir_tokenizer **out, weir_error *err) {
-    char *tokenizer = wr_path_join(folder, "tokenizer.json"), *config = wr_path_join(folder, "tokenizer_config.json");
-    char *jinja = wr_path_join(folder, "chat_template.jinja"), *text = NULL;
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"};
+    char *paths[3] = {NULL}, *config = NULL, *jinja = NULL;
     weir_tokenizer *tok = NULL;
-    size_t bytes;
+    size_t config_bytes = 0, jinja_bytes = 0;
     weir_status st;
     *out = NULL;
-    if (!tokenizer || !config || !jinja) {
+    for (int i = 0; i < 3; i++) {
+        if ((paths[i] = wr_path_join(folder, names[i]))) continue;
         st = no_memory(err);
         goto done;
     }
-    st = wr_tokenizer_open_json(tokenizer, wr_path_is_file(config) ? config : NULL, &tok, err);
-    if (st == WEIR_OK && wr_path_is_file(jinja)) {
-        st = wr_file_read(jinja, CONFIG_BYTES_MAX, &text, &bytes, err);
-        if (st == WEIR_OK) st = wr_tokenizer_set_chat_template(tok, text, err);
-    }
+    WR_TRY_GOTO(st, read_optional(paths[1], &config, &config_bytes, err), done);
+    WR_TRY_GOTO(st, read_optional(paths[2], &jinja, &jinja_bytes, err), done);
+    WR_TRY_GOTO(st, open_files(paths[0], config, config_bytes, &tok, err), done);
+    if (jinja) st = wr_tokenizer_set_chat_template(tok, jinja, err);
 done:
-    wr_free(tokenizer);
+    for (int i = 0; i < 3; i++) wr_free(paths[i]);
     wr_free(config);
     wr_free(jinja);
-    wr_free(text);
     if (st != WEIR_OK) {
         weir_tokenizer_close(tok);
         return st;

@@ -100,9 +100,9 @@ static weir_status read_tokens(weir_tokenizer *tok, const wr_vocab_source *src, 
             break;
         default: return WR_FAIL(err, WEIR_E_FORMAT, "tokenizer.ggml.token_type[%zu] is %d, known are 1 to 6", i, type);
         }
-        WR_TRY(wr_vocab_add(&tok->vocab, (int64_t)i, text, bytes, flags, err));
+        WR_TRY(wr_vocab_append(&tok->vocab, (int64_t)i, text, bytes, flags, err));
     }
-    return WEIR_OK;
+    return wr_vocab_link_all(&tok->vocab, err);
 }
 
 static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
@@ -152,6 +152,7 @@ static weir_status read_merges(weir_tokenizer *tok, const wr_vocab_source *src, 
     wr_merge *merges = wr_malloc(n * sizeof *merges);
     uint8_t *joined = NULL;
     size_t joined_cap = 0;
+    int32_t guess = -1; /* trainers number tokens in the order of the merges that make them */
     if (!merges) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu merges", n);
     weir_status st = WEIR_OK;
     for (size_t i = 0; i < n; i++) {
@@ -177,7 +178,8 @@ static weir_status read_merges(weir_tokenizer *tok, const wr_vocab_source *src, 
         memcpy(joined, text, left);
         memcpy(joined + left, space + 1, right);
         merges[i] = (wr_merge){wr_vocab_find(v, text, left), wr_vocab_find(v, space + 1, right),
-                               wr_vocab_find(v, joined, left + right)};
+                               wr_vocab_find_near(v, guess, joined, left + right)};
+        guess = merges[i].joined + 1;
         if (merges[i].left < 0 || merges[i].right < 0 || merges[i].joined < 0) {
             const char *which = merges[i].left < 0 ? "left" : merges[i].right < 0 ? "right" : "joined";
             st = WR_FAIL(err, WEIR_E_FORMAT, "tokenizer.ggml.merges[%zu] \"%s\": its %s piece is no token", i,

@@ -86,6 +86,14 @@ int32_t wr_vocab_find(const wr_vocab *v, const void *piece, size_t bytes) {
     return slot ? (int32_t)slot_id(slot) : -1;
 }
 
+int32_t wr_vocab_find_near(const wr_vocab *v, int32_t guess, const void *piece, size_t bytes) {
+    if (wr_vocab_has(v, guess) && v->place[guess].length == bytes &&
+        memcmp(v->blob + v->place[guess].offset, piece, bytes) == 0) {
+        return guess;
+    }
+    return wr_vocab_find(v, piece, bytes);
+}
+
 static bool grow_slots(wr_vocab *v) {
     size_t slots = v->n_slots * 2;
     uint32_t *old = v->slot, *fresh = wr_calloc(slots, sizeof *fresh);
@@ -120,7 +128,7 @@ static bool grow_ids(wr_vocab *v, size_t n) {
     return true;
 }
 
-weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err) {
+weir_status wr_vocab_append(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err) {
     char shown[72];
     if (id < 0) {
         return WR_FAIL(err, WEIR_E_FORMAT, "token \"%s\" has the negative id %" PRId64,
@@ -140,25 +148,60 @@ weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t byte
     if (bytes > INT32_MAX || v->blob_bytes + bytes > INT32_MAX) {
         return WR_FAIL(err, WEIR_E_LIMIT, "the pieces of the vocabulary are longer than 2 GiB together");
     }
-    if ((v->n_used + 1) * 2 > v->n_slots && !grow_slots(v)) goto memory;
-    uint64_t h = hash_bytes(piece, bytes);
-    size_t s = find_slot(v, piece, bytes, h);
-    if (v->slot[s]) {
-        return WR_FAIL(err, WEIR_E_FORMAT, "piece \"%s\" has two ids, %u and %" PRId64,
-                       wr_vocab_show(piece, bytes, shown), slot_id(v->slot[s]), id);
-    }
     if (!grow_ids(v, (size_t)id + 1 > v->n ? (size_t)id + 1 : v->n)) goto memory;
     if (!wr_grow(&v->blob, &v->blob_cap, v->blob_bytes + bytes, 1)) goto memory;
     memcpy(v->blob + v->blob_bytes, piece, bytes);
     v->place[id] = (wr_vocab_place){(uint32_t)v->blob_bytes, (uint32_t)bytes};
     v->flags[id] = (uint8_t)(flags | WR_TOKEN_USED);
     v->blob_bytes += bytes;
-    v->slot[s] = hash_tag(h) | ((uint32_t)id + 1);
-    v->n_used++;
     if (bytes > v->max_piece_bytes) v->max_piece_bytes = bytes;
     return WEIR_OK;
 memory:
     return WR_FAIL(err, WEIR_E_MEMORY, "no memory for token %" PRId64 " of the vocabulary", id);
+}
+
+/* Put an appended id into its slot. */
+static weir_status link_id(wr_vocab *v, int32_t id, uint64_t h, weir_error *err) {
+    char shown[72];
+    size_t s = find_slot(v, wr_vocab_piece(v, id), wr_vocab_length(v, id), h);
+    if (v->slot[s]) {
+        return WR_FAIL(err, WEIR_E_FORMAT, "piece \"%s\" has two ids, %u and %d",
+                       wr_vocab_show(wr_vocab_piece(v, id), wr_vocab_length(v, id), shown), slot_id(v->slot[s]), id);
+    }
+    v->slot[s] = hash_tag(h) | ((uint32_t)id + 1);
+    v->n_used++;
+    return WEIR_OK;
+}
+
+static weir_status reserve_slots(wr_vocab *v, size_t n, weir_error *err) {
+    while ((v->n_used + n) * 2 > v->n_slots) {
+        if (!grow_slots(v))
+            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a vocabulary of %zu tokens", v->n_used + n);
+    }
+    return WEIR_OK;
+}
+
+weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err) {
+    WR_TRY(reserve_slots(v, 1, err));
+    WR_TRY(wr_vocab_append(v, id, piece, bytes, flags, err));
+    return link_id(v, (int32_t)id, hash_bytes(piece, bytes), err);
+}
+
+weir_status wr_vocab_link_all(wr_vocab *v, weir_error *err) {
+    enum { AHEAD = 16 }; /* slots lie anywhere in megabytes: ask for them early */
+    uint64_t hash[AHEAD];
+    WR_TRY(reserve_slots(v, v->n, err));
+    for (size_t i = 0; i < v->n + AHEAD; i++) {
+        if (i >= AHEAD) {
+            size_t id = i - AHEAD;
+            if (v->flags[id] & WR_TOKEN_USED) WR_TRY(link_id(v, (int32_t)id, hash[id % AHEAD], err));
+        }
+        if (i < v->n) {
+            hash[i % AHEAD] = hash_bytes(wr_vocab_piece(v, (int32_t)i), wr_vocab_length(v, (int32_t)i));
+            __builtin_prefetch(&v->slot[hash[i % AHEAD] & (v->n_slots - 1)], 1);
+        }
+    }
+    return WEIR_OK;
 }
 
 /* A failed shrink leaves the larger block, which is only a waste. */

@@ -40,6 +40,10 @@ void wr_vocab_deinit(wr_vocab *v);
 /* Errors: FORMAT (empty piece, id used twice, piece used twice), LIMIT (id too
  * large, piece text above 2 GiB), MEMORY. */
 weir_status wr_vocab_add(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err);
+/* The same in two halves, for whole vocabularies: append every id, then link all
+ * (where a piece that comes twice is found). No wr_vocab_find in between. */
+weir_status wr_vocab_append(wr_vocab *v, int64_t id, const void *piece, size_t bytes, unsigned flags, weir_error *err);
+weir_status wr_vocab_link_all(wr_vocab *v, weir_error *err);
 /* Give back memory that is not needed once all pieces are in. */
 void wr_vocab_trim(wr_vocab *v);
 
@@ -47,6 +51,8 @@ int32_t wr_vocab_find(const wr_vocab *v, const void *piece, size_t bytes);
 static inline bool wr_vocab_has(const wr_vocab *v, int64_t id) {
     return id >= 0 && (uint64_t)id < v->n && (v->flags[id] & WR_TOKEN_USED);
 }
+/* As wr_vocab_find, where the answer is probably guess (any number). */
+int32_t wr_vocab_find_near(const wr_vocab *v, int32_t guess, const void *piece, size_t bytes);
 static inline const uint8_t *wr_vocab_piece(const wr_vocab *v, int32_t id) { return v->blob + v->place[id].offset; }
 static inline size_t wr_vocab_length(const wr_vocab *v, int32_t id) { return v->place[id].length; }
 /* The byte of a piece spelled "<0xAB>"; -1 for any other. */

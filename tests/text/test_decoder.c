@@ -203,6 +203,48 @@ static void every_memory_failure_is_a_status_and_leaks_nothing(void **state) {
     wr_free(json);
 }
 
+static void every_file_failure_is_a_status_and_leaks_nothing(void **state) {
+    (void)state;
+    char folder[] = "/tmp/weir_text_XXXXXX", path[64], *json;
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"};
+    size_t bytes;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(wr_file_read(DATA("tiny_bytes.tokenizer.json"), 1 << 20, &json, &bytes, NULL), WEIR_OK);
+    const char *const texts[] = {json, "{\"chat_template\":\"old\",\"eos_token\":\"<|end|>\"}", "new"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fputs(texts[i], f);
+        fclose(f);
+    }
+    weir_tokenizer *tok = NULL;
+    weir_error err;
+    weir_status st = WEIR_E_IO;
+    for (uint64_t nth = 1; st != WEIR_OK; nth++) {
+        wr_fault_arm(WR_FAULT_IO, nth);
+        st = wr_tokenizer_open_folder(folder, &tok, &err);
+        bool hit = wr_fault_calls(WR_FAULT_IO) >= nth;
+        wr_fault_arm(WR_FAULT_IO, 0);
+        if (st != WEIR_OK) {
+            assert_int_equal(st, WEIR_E_IO);
+            assert_null(tok);
+        } else {
+            assert_false(hit);
+        }
+        assert_true(nth < 100);
+    }
+    assert_string_equal(weir_tokenizer_chat_template(tok), "new");
+    assert_int_equal(weir_tokenizer_eos(tok, NULL), 1);
+    weir_tokenizer_close(tok);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        remove(path);
+    }
+    remove(folder);
+    wr_free(json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_byte_tokens_give_one_emoji_at_the_last),
@@ -214,6 +256,7 @@ int main(void) {
         cmocka_unit_test(byte_level_space_comes_back_without_a_declared_decoder),
         cmocka_unit_test(push_allocates_nothing_and_tells_the_room_it_needs),
         cmocka_unit_test(every_memory_failure_is_a_status_and_leaks_nothing),
+        cmocka_unit_test(every_file_failure_is_a_status_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
