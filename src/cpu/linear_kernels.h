@@ -146,11 +146,34 @@ INLINE int super_blocks(const wr_pack_scales scales, const wr_pack_layout *l) {
 
 /* ---- one to four rows: codes go from the packed words straight into the dots ---- */
 
+/* Eight columns (word `word` of a nibble plane) of mr rows. */
+INLINE void fused_word(const wr_pack_bits bits, const int mr, const uint8_t *block, const int word,
+                       const int16_t *const *q, vi dot[][PARTS]) {
+    UNROLL
+    for (int p = 0; p < 2; p++) {
+        vi pair_a[PARTS], pair_b[PARTS];
+        UNROLL
+        for (int h = 0; h < PARTS; h++) pair_codes(bits, block, h, word, p, &pair_a[h], &pair_b[h]);
+        UNROLL
+        for (int m = 0; m < mr; m++) {
+            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p);
+            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_a[h], xm);
+        }
+        UNROLL
+        for (int m = 0; m < mr; m++) {
+            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p + 4);
+            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_b[h], xm);
+        }
+    }
+}
+
 INLINE void fused_body(const wr_pack_bits bits, const wr_pack_scales scales, const int offset, const int mr,
                        const wr_pack_layout *l, const uint8_t *w, const wr_xgroup *const *x, float *y) {
     const bool halved = wr_pack_halved(scales), biased = wr_pack_biased(scales);
     const int block_bytes = wr_pack_block_bytes(bits), n_halves = halved ? 2 : 1, words = 4 / n_halves;
     const int n_blocks = super_blocks(scales, l);
+    /* Unrolled the common formats gain a tenth (Q4_K a quarter); all of them would double the time to compile. */
+    const bool unrolled = scales == WR_SCALES_AFFINE ? bits == WR_BITS_4 || bits == WR_BITS_8 : bits >= WR_BITS_4;
     vf acc[4][PARTS];
     for (int m = 0; m < mr; m++)
         for (int h = 0; h < PARTS; h++) acc[m][h] = vf_set1(0);
@@ -171,24 +194,14 @@ INLINE void fused_body(const wr_pack_bits bits, const wr_pack_scales scales, con
                 }
                 const int16_t *q[4];
                 for (int m = 0; m < mr; m++) q[m] = x[m][g].q;
-                NO_UNROLL
-                for (int word = half * words; word < (half + 1) * words; word++) {
+                if (unrolled) {
                     UNROLL
-                    for (int p = 0; p < 2; p++) {
-                        vi pair_a[PARTS], pair_b[PARTS];
-                        UNROLL
-                        for (int h = 0; h < PARTS; h++) pair_codes(bits, w, h, word, p, &pair_a[h], &pair_b[h]);
-                        UNROLL
-                        for (int m = 0; m < mr; m++) {
-                            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p);
-                            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_a[h], xm);
-                        }
-                        UNROLL
-                        for (int m = 0; m < mr; m++) {
-                            vi xm = vi_broadcast(q[m] + 8 * word + 2 * p + 4);
-                            for (int h = 0; h < PARTS; h++) dot[m][h] = vi_dot(dot[m][h], pair_b[h], xm);
-                        }
-                    }
+                    for (int word = half * words; word < (half + 1) * words; word++)
+                        fused_word(bits, mr, w, word, q, dot);
+                } else {
+                    NO_UNROLL
+                    for (int word = half * words; word < (half + 1) * words; word++)
+                        fused_word(bits, mr, w, word, q, dot);
                 }
                 UNROLL
                 for (int h = 0; h < PARTS; h++) {
