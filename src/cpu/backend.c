@@ -53,6 +53,12 @@ static const wr_kernel_row *const fast_rows[WR_OP_COUNT] = {
     [WR_OP_GREATER] = wr_cpu_elementwise_rows,
     [WR_OP_GREATER_EQUAL] = wr_cpu_elementwise_rows,
     [WR_OP_SELECT] = wr_cpu_elementwise_rows,
+    [WR_OP_SUM] = wr_cpu_reduce_rows,
+    [WR_OP_MEAN] = wr_cpu_reduce_rows,
+    [WR_OP_MAX] = wr_cpu_reduce_rows,
+    [WR_OP_LOGSUMEXP] = wr_cpu_reduce_rows,
+    [WR_OP_ARGMAX] = wr_cpu_reduce_rows,
+    [WR_OP_SOFTMAX] = wr_cpu_reduce_rows,
     [WR_OP_DATA] = NULL,
 };
 

@@ -1,31 +1,7 @@
 /* The code of cpu/norm.c, which tells the contract; included once a level. */
 #include "cpu/norm.h"
 #include "cpu/ref/util.h"
-#include "cpu/vec_simd.h"
-
-enum { CHAINS = 4 };
-
-/* Sum over a row of (x - mean)^2, or of x - mean itself: element i goes to chain i / L mod 4, lane i mod L; then
- * chains ((0+1)+(2+3)), then the tree of lanes. */
-VF_INLINE float row_sum(const float *x, int64_t n, float mean, const bool squares) {
-    vf sum[CHAINS], m = vf_set(mean);
-    for (int c = 0; c < CHAINS; c++) sum[c] = vf_set(0);
-    int64_t i = 0;
-    for (; i + CHAINS * VF_N <= n; i += CHAINS * VF_N)
-        for (int c = 0; c < CHAINS; c++) {
-            vf d = vf_load(x + i + c * VF_N) - m;
-            sum[c] = squares ? vf_fma(d, d, sum[c]) : sum[c] + d;
-        }
-    for (int c = 0; i < n; c++, i += VF_N) {
-        int64_t left = n - i;
-        vf d = left >= VF_N ? vf_load(x + i) - m : vf_load_n(x + i, left) - m;
-        if (left < VF_N)
-            for (int k = (int)left; k < VF_N; k++) d[k] = 0;
-        for (int k = 0; k < CHAINS; k++)
-            if (k == c) sum[k] = squares ? vf_fma(d, d, sum[k]) : sum[k] + d;
-    }
-    return vf_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-}
+#include "cpu/vec_row.h"
 
 /* y = (x - mean) * factor * (w + offset) + b; w and b may be NULL. */
 VF_INLINE void row_scale(float *y, const float *x, int64_t n, float mean, float factor, const void *w,
