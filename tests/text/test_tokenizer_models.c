@@ -1,5 +1,7 @@
 /* The vocabularies of real models, from their GGUF metadata, against the
  * `tokenizers` library and sentencepiece. */
+#include <pthread.h>
+
 #include "text_test.h"
 
 static void check_model(const char *file, const char *golden) {
@@ -179,6 +181,41 @@ static void vocabularies_open_fast_and_small(void **state) {
     }
 }
 
+typedef struct sharer {
+    const weir_tokenizer *tok;
+    int32_t ids[64];
+    size_t n;
+    bool ok;
+} sharer;
+
+static void *encode_again(void *context) {
+    sharer *s = context;
+    static const char text[] = "Many threads, one tokenizer: caf\xC3\xA9 e\xCC\x81 12345 <|im_end|>";
+    s->ok = true;
+    for (int i = 0; s->ok && i < 200; i++) {
+        s->ok = weir_tokenizer_encode(s->tok, text, sizeof text - 1, 3, s->ids, 64, &s->n, NULL) == WEIR_OK;
+    }
+    return NULL;
+}
+
+static void threads_may_share_a_tokenizer(void **state) {
+    (void)state;
+    weir_tokenizer *tok = open_model(SMOLLM2);
+    sharer s[4];
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) {
+        s[i].tok = tok;
+        assert_int_equal(pthread_create(&thread[i], NULL, encode_again, &s[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_true(s[i].ok);
+        assert_true(s[i].n > 10 && s[i].n == s[0].n);
+        assert_memory_equal(s[i].ids, s[0].ids, s[0].n * sizeof *s[0].ids);
+    }
+    weir_tokenizer_close(tok);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(smollm2_encodes_and_decodes_as_the_reference),
@@ -188,6 +225,7 @@ int main(void) {
         cmocka_unit_test(bpe_by_scores_encodes_as_sentencepiece),
         cmocka_unit_test(end_ids_are_the_declared_and_the_well_known_ones),
         cmocka_unit_test(vocabularies_open_fast_and_small),
+        cmocka_unit_test(threads_may_share_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
