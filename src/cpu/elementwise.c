@@ -8,7 +8,11 @@
  * functions stand in vec_math.h.
  *
  * Bytes: each input and the output once. Operations: about 20 an element for exp, 30 for silu, 45 for tanh. Up to 4,096
- * elements thread 0 works alone: waking another costs more. */
+ * elements thread 0 works alone: waking another costs more.
+ *
+ * Measured: EPYC (Zen 3), one core of a busy machine, CPU time, 2026-11-29, AVX2, us for 576 / 1536 / 2048 / 98304
+ * elements: add 0.21 / 0.45 / 0.59 / 33.7; exp 0.47 / 1.11 / 1.56 / 67; tanh 0.70 / 1.65 / 2.2 / 86; silu times another
+ * row, fused, 0.82 / 1.9 / 2.6 / 127. Plain C: 3 to 5 times as long where there is an exp. */
 #define WR_VEC 0
 #include "cpu/vec_simd.h"
 

