@@ -17,13 +17,17 @@
  * machine was shared with up to 16 busy processes, so the figures are by CPU time of both threads (median of 41), not
  * by the clock. Limits in the same hour, one core: FMA 91 GFLOP/s; reads of 64 MB 12 GB/s, of every third 128 bytes 7.
  *
- *   prefill 512,  9 heads / 3 KV, D 64     4.9 ms    62 GFLOP/s      decode at 1024, KV of 30 layers     159 us   5.0
- * GB/s prefill 1500, same                    38.9 ms    67 GFLOP/s      decode at 1024, KV in cache          87
- * us   9.0 GB/s 64 rows at 1024, same                  2.3 ms    64 GFLOP/s      decode at
- * 128                       5.4 us  18.3 GB/s prefill 512, 14 / 2, D 64              8.4 ms    56 GFLOP/s      decode
- * at 8192                     1057 us   6.0 GB/s prefill 512, 4 / 1, D 256              7.3 ms    74 GFLOP/s      8
- * sequences at 512                  558 us   5.6 GB/s prefill 512, 32 / 8, D 128            31.3 ms    69 GFLOP/s 4 /
- * 1, D 256, decode at 1024        179 us   5.9 GB/s
+ *   - prefill 512, 9 heads (3 KV) of 64: 4.9 ms, 62 GFLOP/s;
+ *   - prefill 1500, same heads: 38.9 ms, 67 GFLOP/s;
+ *   - 64 rows at 1024, same heads: 2.3 ms, 64 GFLOP/s;
+ *   - prefill 512, 14 heads (2 KV) of 64: 8.4 ms, 56 GFLOP/s;
+ *   - prefill 512, 4 heads (1 KV) of 256: 7.3 ms, 74 GFLOP/s;
+ *   - prefill 512, 32 heads (8 KV) of 128: 31.3 ms, 69 GFLOP/s;
+ *   - decode at 128, 9 heads (3 KV) of 64: 5.4 us, 18.3 GB/s;
+ *   - decode at 1024, same, KV in cache: 87 us, 9.0 GB/s; KV of 30 layers in turn: 159 us, 5.0 GB/s;
+ *   - decode at 8192, same: 1057 us, 6.0 GB/s;
+ *   - decode of 8 sequences at 512, same: 558 us, 5.6 GB/s;
+ *   - decode at 1024, 4 heads (1 KV) of 256: 179 us, 5.9 GB/s.
  *
  * Asking for V while K is read and for the next K while V is read took decode over 30 layers from 403 to 246 us (one
  * thread), and prefill, with the pieces of one KV head after each other, from 12.6 to 8.9 ms.
