@@ -165,6 +165,7 @@ bool wr_mlx_quant_says(const wr_mlx_quant *q, const char *module, bool *listed, 
  * or what it says of one of the two. */
 static bool fit_affine(const wr_mlx_stored *stored, weir_quant said, weir_quant *out) {
     *out = wr_quant_default(WEIR_QUANT_AFFINE);
+    if (stored->cols == 0) return false;
     if (stored->cols > 0) { /* then both follow */
         if (stored->cols % stored->groups != 0 || stored->words * 32 % stored->cols != 0) return false;
         int64_t group = stored->cols / stored->groups, bits = stored->words * 32 / stored->cols;

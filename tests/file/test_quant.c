@@ -108,6 +108,7 @@ static void geometry_wins_over_settings(void **state) {
         {12, 2, 128, 64, 3},      /* 192 bits a group */
         {12, 2, -1, 64, 3},       /* 192 bits: 64 of 3 */
         {16, 2, 64, 32, 8},       /* 64 values in 2 groups, 512 bits in 64 values */
+        {16, 2, 0, 0, 0},         /* a model that expects no columns gets none */
         {16, 3, 128, 0, 0},       /* groups do not divide the row */
         {12, 1, -1, 64, 6},       /* 384 bits: 64 of 6 rather than 128 of 3 */
         {2, 1, -1, 0, 0},         /* 64 bits would be 64 of 1 or 16 of 4 */
