@@ -19,8 +19,8 @@ static weir_status settle_options(wr_plan *p, weir_error *err) {
     if (strcmp(o->device, "cpu"))
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "device \"%s\" is not known; there is cpu", o->device);
     if (!o->max_context) o->max_context = model_context < DEFAULT_CONTEXT ? model_context : DEFAULT_CONTEXT;
-    if (!o->max_batch) o->max_batch = DEFAULT_BATCH;
     if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
+    if (!o->max_batch) o->max_batch = o->max_step_tokens < DEFAULT_BATCH ? o->max_step_tokens : DEFAULT_BATCH;
     if (!o->kv_dtype) o->kv_dtype = WEIR_DTYPE_F16;
     if (o->max_context > model_context)
         return WR_FAIL(err, WEIR_E_LIMIT, "a context of %lld tokens is more than the model's %lld",

@@ -78,13 +78,23 @@ static weir_status compile_all(weir_engine *e, build_fn build, wr_buckets *b, we
     return WEIR_OK;
 }
 
+/* The largest arena that any bucket needs. Not always the largest bucket: kernels for fewer rows may want more scratch.
+ */
+static weir_status plan_all(weir_engine *e, build_fn build, const wr_buckets *b, size_t *most, weir_error *err) {
+    for (int i = 0; i < b->n; i++) {
+        size_t bytes;
+        WR_TRY(compile(e, build, b->rows[i], NULL, &bytes, err));
+        if (bytes > *most) *most = bytes;
+    }
+    return WEIR_OK;
+}
+
 weir_status wr_engine_programs_new(weir_engine *e, weir_error *err) {
     fill_rows(&e->body, e->options.max_step_tokens);
     fill_rows(&e->head, e->head_rows);
-    size_t body_bytes, head_bytes;
-    WR_TRY(compile(e, build_body, e->options.max_step_tokens, NULL, &body_bytes, err));
-    WR_TRY(compile(e, build_head, e->head_rows, NULL, &head_bytes, err));
-    size_t bytes = body_bytes > head_bytes ? body_bytes : head_bytes;
+    size_t bytes = 0;
+    WR_TRY(plan_all(e, build_body, &e->body, &bytes, err));
+    WR_TRY(plan_all(e, build_head, &e->head, &bytes, err));
     e->arena = wr_pages_alloc(bytes);
     if (!e->arena)
         return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of activations; lower max_step_tokens", bytes);

@@ -3,7 +3,7 @@
 
 Standard library only. For SmolLM2 and one small checkpoint of each family, `weir score` prints every position's
 log-probability and best tokens with all their digits. The bytes must be equal whether the prompt goes in whole or in
-chunks of 8, 11 or 64 tokens, on one thread or several, and when it is run twice. `weir run` at temperature 0 must give
+chunks of 1, 7, 11 or 64 tokens, on one thread or several, and when it is run twice. `weir run` at temperature 0 must give
 one answer for each of these too. (A batch beside a lone sequence and smaller chunks are tests of the engine; the
 command has one sequence.)
 
@@ -25,7 +25,8 @@ CUTS = [
     ("one thread", ["--threads", "1"]),
     ("three threads", ["--threads", "3"]),
     # A step holds a token of each of the eight sequences that the engine is opened for, so 8 is the least.
-    ("chunks of 8", ["--threads", "2", "--step-tokens", "8"]),
+    ("chunks of 1", ["--threads", "2", "--step-tokens", "1"]),
+    ("chunks of 7", ["--threads", "2", "--step-tokens", "7"]),
     ("chunks of 11", ["--threads", "2", "--step-tokens", "11"]),
     ("chunks of 64", ["--threads", "2", "--step-tokens", "64"]),
 ]
