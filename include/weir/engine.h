@@ -96,8 +96,10 @@ typedef struct weir_seq_options {
 /* Errors: ARGUMENT (empty prompt, id outside the vocabulary, bad sampling value: named), LIMIT (does not fit the
  * context or the KV memory: both numbers), MEMORY. The sequence waits until there is room; nothing is cut. */
 weir_status weir_seq_open(weir_engine *engine, const weir_seq_options *options, weir_seq **out, weir_error *err);
-/* From any thread: the sequence ends within one step with finish reason CANCELLED. */
+/* From any thread: the sequence ends within one step with finish reason CANCELLED. Only when very many that never ran
+ * are cancelled at once may some of them wait for the next step's list of events. */
 void weir_seq_cancel(weir_seq *seq);
+/* In any state. Views that events hold of this sequence end here. */
 void weir_seq_close(weir_seq *seq);
 /* Prompt and output so far; borrowed. */
 const int32_t *weir_seq_tokens(const weir_seq *seq, size_t *n);

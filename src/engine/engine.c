@@ -22,7 +22,9 @@ static weir_status open_buffers(weir_engine *e, weir_error *err) {
     e->staging = wr_malloc(rows * (size_t)h->hidden * sizeof *e->staging);
     e->wanted = wr_malloc(rows * sizeof *e->wanted);
     e->candidates = wr_malloc((size_t)h->vocab * sizeof *e->candidates);
-    e->event_capacity = rows + 2 * batch; /* each row reports at most once, each sequence may finish */
+    /* Each row reports at most once; the sequence of a slot may be cancelled and the next one in it finish; and at
+     * least so many that wait may be cancelled. */
+    e->event_capacity = rows + 3 * batch;
     e->events = wr_malloc(e->event_capacity * sizeof *e->events);
     e->slot_used = wr_calloc(batch, sizeof *e->slot_used);
     if (!e->staging || !e->wanted || !e->candidates || !e->events || !e->slot_used)

@@ -39,16 +39,18 @@ static void finish(weir_engine *e, weir_seq *s, weir_finish reason, bool drop_he
     event->text_bytes += rest_bytes; /* the gate gives text out contiguously */
 }
 
-static void end_cancelled(weir_engine *e) {
-    for (weir_seq *s = e->first; s; s = s->next)
-        if (s->state != WR_SEQ_DONE && atomic_load(&s->cancelled)) finish(e, s, WEIR_FINISH_CANCELLED, false);
+/* Running sequences end before anything else, so that others have their slots. Waiting ones end after the step's own
+ * events, as many as the list still holds: there is no bound on how many wait. */
+static void end_cancelled(weir_engine *e, wr_seq_state state) {
+    for (weir_seq *s = e->first; s && e->n_events < e->event_capacity; s = s->next)
+        if (s->state == state && atomic_load(&s->cancelled)) finish(e, s, WEIR_FINISH_CANCELLED, false);
 }
 
 /* In order of age. One that does not fit now waits, and so do those behind it: none is starved. */
 static void admit_waiting(weir_engine *e) {
     int64_t slot = 0;
     for (weir_seq *s = e->first; s; s = s->next) {
-        if (s->state != WR_SEQ_WAITING) continue;
+        if (s->state != WR_SEQ_WAITING || atomic_load(&s->cancelled)) continue;
         while (slot < e->options.max_batch && e->slot_used[slot]) slot++;
         if (slot == e->options.max_batch || !wr_kv_has_room(&e->kv, s->n_tokens, e->options.max_step_tokens)) return;
         e->slot_used[slot] = true;
@@ -243,7 +245,7 @@ weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *
     *events = e->events;
     *n_events = 0;
     for (weir_seq *s = e->first; s; s = s->next) wr_stop_gate_begin(&s->gate);
-    end_cancelled(e);
+    end_cancelled(e, WR_SEQ_RUNNING);
     admit_waiting(e);
     int64_t total = trim_to_bucket(e, choose_rows(e));
     if (total) {
@@ -260,6 +262,7 @@ weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *
         advance(e);
         e->stats.steps++;
     }
+    end_cancelled(e, WR_SEQ_WAITING);
     *n_events = e->n_events;
     e->stats.step_ns += now_ns() - start;
     return WEIR_OK;
