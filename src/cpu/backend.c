@@ -56,9 +56,16 @@ static const wr_kernel_row *const fast_rows[WR_OP_COUNT] = {
     [WR_OP_SUM] = wr_cpu_reduce_rows,
     [WR_OP_MEAN] = wr_cpu_reduce_rows,
     [WR_OP_MAX] = wr_cpu_reduce_rows,
+    [WR_OP_MIN] = wr_cpu_reduce_rows,
     [WR_OP_LOGSUMEXP] = wr_cpu_reduce_rows,
     [WR_OP_ARGMAX] = wr_cpu_reduce_rows,
     [WR_OP_SOFTMAX] = wr_cpu_reduce_rows,
+    [WR_OP_MATMUL] = wr_cpu_matmul_rows,
+    [WR_OP_COPY] = wr_cpu_copy_rows,
+    [WR_OP_RESHAPE] = wr_cpu_copy_rows,
+    [WR_OP_CONCAT] = wr_cpu_concat_rows,
+    [WR_OP_TAKE] = wr_cpu_take_rows,
+    [WR_OP_CONV1D] = wr_cpu_conv1d_rows,
     [WR_OP_DATA] = NULL,
 };
 

@@ -14,7 +14,12 @@ extern const wr_kernel_row wr_cpu_rope_table_rows[];
 extern const wr_kernel_row wr_cpu_elementwise_rows[]; /* elementwise.c: every op that it names native */
 extern const wr_kernel_row wr_cpu_fused_rows[];
 extern const wr_kernel_row wr_cpu_kv_write_rows[]; /* copy.c */
-extern const wr_kernel_row wr_cpu_reduce_rows[];   /* reduce.c: SUM, MEAN, MAX, LOGSUMEXP, ARGMAX, SOFTMAX */
+extern const wr_kernel_row wr_cpu_reduce_rows[];   /* reduce.c: SUM, MEAN, MAX, MIN, LOGSUMEXP, ARGMAX, SOFTMAX */
+extern const wr_kernel_row wr_cpu_matmul_rows[];   /* matmul.c */
+extern const wr_kernel_row wr_cpu_copy_rows[];     /* move.c: COPY, RESHAPE */
+extern const wr_kernel_row wr_cpu_concat_rows[];
+extern const wr_kernel_row wr_cpu_take_rows[];
+extern const wr_kernel_row wr_cpu_conv1d_rows[]; /* conv.c */
 
 /* For the family files: fits() of each level, and the rows of a kernel whose functions end in the level's name. */
 #define WR_FAST_LEVELS(fits)                                                                                           \

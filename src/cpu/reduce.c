@@ -1,4 +1,4 @@
-/* SUM, MEAN, MAX, LOGSUMEXP, ARGMAX and SOFTMAX over the last axes of contiguous floats.
+/* SUM, MEAN, MAX, MIN, LOGSUMEXP, ARGMAX and SOFTMAX over the last axes of contiguous floats.
  *
  * Contract. Any float type, computed in f32 with one rounding to the result's type. Sums have one fixed tree a row
  * length: element i goes to chain i / L mod 4, lane i mod L; chains ((0+1)+(2+3)), then the tree of lanes (vec_row.h).

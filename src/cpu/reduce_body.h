@@ -48,9 +48,9 @@ static float reduce_row(wr_op_id op, const float *x, int64_t n) {
     if (op == WR_OP_SUM) return row_sum(x, n, 0, false);
     if (op == WR_OP_MEAN) return row_sum(x, n, 0, false) / (float)n;
     bool nan;
-    float m = row_max(x, n, &nan);
+    float m = op == WR_OP_MIN ? row_extreme(x, n, &nan, true) : row_max(x, n, &nan);
     if (nan) return NAN;
-    if (op == WR_OP_MAX || isinf(m)) return m;
+    if (op == WR_OP_MAX || op == WR_OP_MIN || isinf(m)) return m;
     return m + logf(row_exp(NULL, x, n, m));
 }
 

@@ -30,25 +30,28 @@ VF_INLINE float row_sum(const float *x, int64_t n, float mean, const bool square
     return vf_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* The largest element, -infinity for an empty row or one of NaN only; *nan: is there a NaN? */
-VF_INLINE float row_max(const float *x, int64_t n, bool *nan) {
+/* The largest element or, with `low`, the least one; -infinity (infinity) for an empty row or one of NaN only; *nan: is
+ * there a NaN? */
+VF_INLINE float row_extreme(const float *x, int64_t n, bool *nan, const bool low) {
     vf most = vf_set(-INFINITY);
     vi odd = vi_set(0);
     int64_t i = 0;
     for (; i + VF_N <= n; i += VF_N) {
         vf v = vf_load(x + i);
         odd |= v != v;
-        most = vf_max(v, most); /* a NaN in v gives most */
+        most = vf_max(low ? -v : v, most); /* a NaN in v gives most */
     }
     float m = vf_most(most);
     int32_t any = 0;
     for (int k = 0; k < VF_N; k++) any |= odd[k];
     for (; i < n; i++) {
-        any |= x[i] != x[i];
-        m = x[i] > m ? x[i] : m;
+        float v = low ? -x[i] : x[i];
+        any |= v != v;
+        m = v > m ? v : m;
     }
     *nan = any != 0;
-    return m;
+    return low ? -m : m;
 }
+VF_INLINE float row_max(const float *x, int64_t n, bool *nan) { return row_extreme(x, n, nan, false); }
 
 #endif

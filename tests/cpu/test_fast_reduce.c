@@ -4,7 +4,8 @@
 
 #include "cpu/ref/kernels.h"
 
-static const wr_op_id ops[] = {WR_OP_SUM, WR_OP_MEAN, WR_OP_MAX, WR_OP_LOGSUMEXP, WR_OP_ARGMAX, WR_OP_SOFTMAX};
+static const wr_op_id ops[] = {WR_OP_SUM,       WR_OP_MEAN,   WR_OP_MAX,    WR_OP_MIN,
+                               WR_OP_LOGSUMEXP, WR_OP_ARGMAX, WR_OP_SOFTMAX};
 static const weir_dtype types[] = {WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16};
 
 static void run_reference(const wr_step *step) {
@@ -71,7 +72,7 @@ static void check(wr_op_id op, weir_dtype type, int64_t rows, int64_t n, bool sp
 static void test_reductions_match_the_reference_and_do_not_depend_on_neighbours(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 7, 8, 31, 32, 33, 100, 1000, 4099};
-    for (int o = 0; o < 6; o++)
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
         for (int t = 0; t < 3; t++)
             for (int s = 0; s < 10; s++) check(ops[o], types[t], 19, sizes[s], s > 2);
     check(WR_OP_ARGMAX, WEIR_DTYPE_F32, 2, 49152, false);
