@@ -1,8 +1,10 @@
 /* Owns the reading of flags and environment variables. */
 #include "base/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static weir_status bad_value(const wr_option *o, const char *source, const char *text, weir_error *err) {
@@ -18,7 +20,7 @@ static bool parse_bytes(const char *text, int64_t *out) {
     double n = strtod(text, &end);
     if (end == text || errno || !(n >= 0)) return false;
     static const char units[] = "KMGT";
-    const char *unit = *end ? strchr(units, *end & ~32) : NULL;
+    const char *unit = isalpha((unsigned char)*end) ? strchr(units, toupper((unsigned char)*end)) : NULL;
     if (unit) {
         for (const char *u = units; u <= unit; u++) n *= 1024;
         end++;
@@ -81,7 +83,10 @@ static size_t distance(const char *a, const char *b) {
     return row[n];
 }
 
-static weir_status unknown_option(const wr_option_table *t, unsigned command, const char *name, weir_error *err) {
+/* word: as it was given, maybe with "=value". */
+static weir_status unknown_option(const wr_option_table *t, unsigned command, const char *word, weir_error *err) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = NULL;
     size_t best = 4;
     for (size_t i = 0; i < t->n; i++) {

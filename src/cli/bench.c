@@ -101,6 +101,14 @@ static weir_status bench_decode(const wr_cli *cli, weir_engine *engine, int32_t 
     return show(cli, "decode", 1, n_gen, batch, threads, rates, (size_t)cli->repetitions, err);
 }
 
+static weir_status check_sizes(const char *option, const int64_t *sizes, size_t n, int64_t most, weir_error *err) {
+    for (size_t i = 0; i < n; i++)
+        if (sizes[i] > most)
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "%s has %lld; at most %lld tokens fit the context (--context)", option,
+                           (long long)sizes[i], (long long)(most > 0 ? most : 0));
+    return WEIR_OK;
+}
+
 weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err) {
     int64_t prompts[MAX_SIZES], lengths[MAX_SIZES], batches[MAX_SIZES];
     size_t n_prompts, n_lengths, n_batches;
@@ -110,15 +118,20 @@ weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err) {
     wr_cli sized = *cli;
     for (size_t i = 0; i < n_batches; i++)
         if (batches[i] > sized.batch) sized.batch = batches[i];
-    int64_t longest = 1;
-    for (size_t i = 0; i < n_prompts; i++) longest = prompts[i] > longest ? prompts[i] : longest;
-    int32_t *ids = wr_malloc((size_t)longest * sizeof *ids);
-    if (!ids) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a prompt of %lld tokens", (long long)longest);
     weir_engine *engine = NULL;
     weir_engine_info info;
+    int32_t *ids = NULL;
     weir_status st;
     WR_TRY_GOTO(st, wr_cli_open(&sized, &engine, err), done);
     weir_engine_get_info(engine, &info);
+    /* A sequence that the context cuts short would be timed as if it were whole. */
+    WR_TRY_GOTO(st, check_sizes("--prompts", prompts, n_prompts, info.max_context - 1, err), done);
+    WR_TRY_GOTO(st, check_sizes("--lengths", lengths, n_lengths, info.max_context - 2, err), done);
+    ids = wr_malloc((size_t)info.max_context * sizeof *ids);
+    if (!ids) {
+        st = WR_FAIL(err, WEIR_E_MEMORY, "no memory for a prompt of %lld tokens", (long long)info.max_context);
+        goto done;
+    }
     for (size_t i = 0; i < n_prompts; i++)
         if (prompts[i]) WR_TRY_GOTO(st, bench_prefill(cli, engine, ids, prompts[i], info.n_threads, err), done);
     for (size_t b = 0; b < n_batches; b++)

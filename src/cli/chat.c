@@ -3,6 +3,7 @@
 #include "cli/chat.h"
 
 #include <editline/readline.h>
+#include <locale.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -36,6 +37,7 @@ static weir_status turn(const wr_cli *cli, weir_engine *engine, conversation *c,
     const char *text = cli->raw ? line : formatted;
     WR_TRY_GOTO(st, wr_cli_answer(cli, engine, text, strlen(text), !cli->raw, &answer, &stats, err), done);
     putchar('\n');
+    if (stats.full) fprintf(stderr, "weir run: the context is full, the answer was cut; /clear starts anew\n");
     if (cli->verbose) fprintf(stderr, "[%zu + %zu tokens, %s]\n", stats.n_prompt, stats.n_generated, stats.finish);
     st = remember(c, "assistant", answer, err);
 done:
@@ -61,6 +63,8 @@ weir_status wr_cli_chat(const wr_cli *cli, weir_engine *engine, weir_error *err)
     if (!c) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a conversation");
     char *path = history_path(cli);
     weir_status st = WEIR_OK;
+    /* In the C locale libedit drops every character beyond ASCII; all text here is UTF-8. */
+    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
     rl_readline_name = (char *)"weir";
     using_history();
     stifle_history(HISTORY_LINES);

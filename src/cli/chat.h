@@ -7,8 +7,10 @@
 
 typedef struct wr_answer_stats {
     size_t n_prompt, n_generated;
+    size_t text_bytes; /* of the answer, which may hold 0 bytes */
     double prefill_s, decode_s;
     const char *finish;
+    bool full; /* the context ended the answer */
 } wr_answer_stats;
 
 /* Generate from text, showing the answer as it comes. from_template: control tokens in the text count. *out: the whole

@@ -118,7 +118,7 @@ weir_status wr_cli_json(json_t *object, weir_error *err) {
     int failed = json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);
     if (failed || putchar('\n') == EOF) return WR_FAIL(err, WEIR_E_IO, "writing standard output: %s", strerror(errno));
-    return WEIR_OK;
+    return wr_cli_flush(err); /* a reader gets each line when it is there */
 }
 
 json_t *wr_cli_json_text(const char *text, size_t bytes) {

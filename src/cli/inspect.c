@@ -12,6 +12,7 @@ static json_t *shape_list(const wr_tensor_info *t) {
 
 static weir_status show_json(const wr_plan *p, weir_error *err) {
     const wr_hyper *h = &p->model->hyper;
+    const char *path = wr_checkpoint_path(p->checkpoint);
     json_t *tensors = json_array();
     for (int64_t i = 0; i < wr_checkpoint_n_tensors(p->checkpoint); i++) {
         wr_tensor_info t;
@@ -22,8 +23,8 @@ static weir_status show_json(const wr_plan *p, weir_error *err) {
     json_t *plan = json_pack("{s:I,s:I,s:I,s:I}", "weights", (json_int_t)p->model->weight_bytes, "mapped",
                              (json_int_t)p->model->mapped_bytes, "kv", (json_int_t)p->kv.bytes, "kv_per_token",
                              (json_int_t)p->kv_bytes_per_token);
-    return wr_cli_json(json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "path",
-                                 wr_checkpoint_path(p->checkpoint), "family", p->model->family->name, "layers",
+    return wr_cli_json(json_pack("{s:o,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "path",
+                                 wr_cli_json_text(path, strlen(path)), "family", p->model->family->name, "layers",
                                  (json_int_t)h->n_layers, "hidden_size", (json_int_t)h->hidden, "heads",
                                  (json_int_t)h->n_heads, "kv_heads", (json_int_t)h->n_kv_heads, "head_dim",
                                  (json_int_t)h->head_dim, "vocab_size", (json_int_t)h->vocab, "max_context",

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     if (st != WEIR_OK) return report(command->name, st, &err);
     if (cli.help) {
         wr_print_command_help(stdout, cli.command);
-        return 0;
+        return report(command->name, wr_cli_flush(&err), &err);
     }
     cli.model = cli.words[0];
     if (!strcmp(command->words, "MODEL") && !cli.model)

@@ -119,6 +119,9 @@ weir_status wr_cli_answer(const wr_cli *cli, weir_engine *engine, const char *te
 done:
     weir_seq_close(seq);
     weir_encoding_deinit(&prompt);
+    stats->text_bytes = a.bytes;
+    stats->full = st == WEIR_OK && !strcmp(stats->finish, "length") &&
+                  (!cli->max_tokens || stats->n_generated < (size_t)cli->max_tokens);
     if (st == WEIR_OK)
         *out = a.text;
     else
@@ -129,14 +132,15 @@ done:
 static weir_status show_end(const wr_cli *cli, const char *text, const wr_answer_stats *s, weir_error *err) {
     if (cli->json)
         return wr_cli_json(json_pack("{s:s,s:o,s:I,s:I,s:f,s:f}", "finish", s->finish, "text",
-                                     wr_cli_json_text(text, strlen(text)), "prompt_tokens", (json_int_t)s->n_prompt,
+                                     wr_cli_json_text(text, s->text_bytes), "prompt_tokens", (json_int_t)s->n_prompt,
                                      "generated_tokens", (json_int_t)s->n_generated, "prefill_s", s->prefill_s,
                                      "decode_s", s->decode_s),
                            err);
     putchar('\n');
+    if (s->full) fprintf(stderr, "weir run: the context is full, the answer was cut; --context gives more\n");
     if (cli->verbose)
         fprintf(stderr, "%zu prompt tokens in %.3f s (%.1f/s), %zu tokens in %.3f s (%.1f/s), %s\n", s->n_prompt,
-                s->prefill_s, (double)s->n_prompt / s->prefill_s, s->n_generated, s->decode_s,
+                s->prefill_s, s->n_generated ? (double)s->n_prompt / s->prefill_s : 0, s->n_generated, s->decode_s,
                 s->n_generated > 1 ? (double)(s->n_generated - 1) / s->decode_s : 0, s->finish);
     return wr_cli_flush(err);
 }
@@ -147,6 +151,8 @@ static weir_status run_once(const wr_cli *cli, weir_engine *engine, const char *
     wr_answer_stats stats;
     weir_status st = WEIR_OK;
     if (!cli->raw) {
+        if (strlen(text) != bytes) /* a template's strings end there; nothing is cut silently */
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "byte %zu of the text is 0; only --raw takes such text", strlen(text));
         wr_chat_message messages[2];
         size_t n = 0;
         if (cli->system) messages[n++] = (wr_chat_message){"system", cli->system};

@@ -1,4 +1,5 @@
 /* weir score: the log-probability of each token of a text or of lists of ids. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,13 +18,12 @@ typedef struct totals {
     int64_t n;
 } totals;
 
-static weir_status parse_line(const char *path, size_t number, const char *line, size_t bytes, id_list *out,
-                              weir_error *err) {
+static weir_status parse_line(const char *line, size_t bytes, id_list *out, weir_error *err) {
     json_error_t problem;
     json_t *list = json_loadb(line, bytes, 0, &problem);
     weir_status st = WEIR_OK;
     if (!json_is_array(list) || !json_array_size(list)) {
-        st = WR_FAIL(err, WEIR_E_FORMAT, "%s line %zu is no JSON list of token ids", path, number);
+        st = WR_FAIL(err, WEIR_E_FORMAT, "this is no JSON list of token ids");
         goto done;
     }
     out->n = json_array_size(list);
@@ -36,7 +36,7 @@ static weir_status parse_line(const char *path, size_t number, const char *line,
         const json_t *id = json_array_get(list, i);
         json_int_t value = json_integer_value(id);
         if (!json_is_integer(id) || value < 0 || value > INT32_MAX) {
-            st = WR_FAIL(err, WEIR_E_FORMAT, "%s line %zu: entry %zu is no token id", path, number, i);
+            st = WR_FAIL(err, WEIR_E_FORMAT, "entry %zu is no token id", i);
             goto done;
         }
         out->ids[i] = (int32_t)value;
@@ -98,13 +98,14 @@ static weir_status score_file(const wr_cli *cli, weir_engine *engine, totals *su
         size_t length = end ? (size_t)(end - line) : (size_t)(text + bytes - line);
         if (strspn(line, " \t\r") < length) {
             id_list list = {0};
-            st = parse_line(cli->ids, number, line, length, &list, err);
+            st = parse_line(line, length, &list, err);
             if (st == WEIR_OK) st = score_list(cli, engine, index++, &list, sum, err);
             if (st != WEIR_OK) wr_err_context(err, "%s line %zu", cli->ids, number);
             wr_free(list.ids);
         }
         line += length + 1;
     }
+    if (st == WEIR_OK && !index) st = WR_FAIL(err, WEIR_E_FORMAT, "%s has no list of token ids", cli->ids);
     wr_free(text);
     return st;
 }
@@ -137,12 +138,13 @@ weir_status wr_cmd_score(const wr_cli *cli, weir_error *err) {
     if (st == WEIR_OK) st = cli->ids ? score_file(cli, engine, &sum, err) : score_text(cli, engine, &sum, err);
     weir_engine_close(engine);
     WR_TRY(st);
-    double mean = sum.n ? sum.sum / (double)sum.n : 0;
+    double mean = sum.n ? sum.sum / (double)sum.n : 0, perplexity = exp(-mean);
+    if (perplexity > DBL_MAX) perplexity = DBL_MAX; /* JSON has no infinity */
     if (cli->json)
         WR_TRY(wr_cli_json(
-            json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)sum.n, "mean_logprob", mean, "perplexity", exp(-mean)),
+            json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)sum.n, "mean_logprob", mean, "perplexity", perplexity),
             err));
     else
-        printf("%lld tokens, mean log-probability %.6f, perplexity %.4f\n", (long long)sum.n, mean, exp(-mean));
+        printf("%lld tokens, mean log-probability %.6f, perplexity %.4f\n", (long long)sum.n, mean, perplexity);
     return wr_cli_flush(err);
 }

@@ -22,7 +22,9 @@ static weir_status check_options(const weir_sampling *o, int64_t vocab, weir_err
     WR_TRY(check_range("presence_penalty", (double)o->presence_penalty, -100, 100, err));
     WR_TRY(check_range("frequency_penalty", (double)o->frequency_penalty, -100, 100, err));
     for (size_t i = 0; i < o->n_logit_bias; i++) {
-        WR_TRY(check_range("logit_bias token", o->logit_bias[i].token, 0, (double)(vocab - 1), err));
+        if (o->logit_bias[i].token < 0 || o->logit_bias[i].token >= vocab)
+            return WR_FAIL(err, WEIR_E_ARGUMENT, "logit_bias names token %d; the vocabulary has ids 0 to %lld",
+                           o->logit_bias[i].token, (long long)vocab - 1);
         WR_TRY(check_range("logit_bias", (double)o->logit_bias[i].bias, -1e9, 1e9, err));
     }
     return WEIR_OK;
