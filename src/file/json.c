@@ -8,18 +8,32 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-/* jansson 2.14 does not look whether its token buffer could grow: it loses a byte of
- * the token and goes on. So failures are noted here, and whatever was parsed meanwhile
- * is thrown away. */
-static _Thread_local bool allocation_failed;
+/* jansson 2.14 does not look whether its token buffer could grow: it loses a byte of the token and goes on, to a wrong
+ * value or an assertion. So when memory runs out, requests of the buffer's sizes (16 * 2^k) are served from a reserve
+ * taken before parsing; all others fail, which jansson checks, and the parse ends as out of memory. */
+static _Thread_local struct {
+    bool failed;
+    char *memory; /* NULL outside wr_json_parse */
+    size_t bytes, used;
+} reserve;
 
 static void *allocate(size_t bytes) {
     void *p = wr_malloc(bytes);
-    if (!p) allocation_failed = true;
+    if (p) return p;
+    reserve.failed = true;
+    bool buffer_size = bytes >= 16 && (bytes & (bytes - 1)) == 0;
+    if (!buffer_size || !reserve.memory || bytes > reserve.bytes - reserve.used) return NULL;
+    p = reserve.memory + reserve.used;
+    reserve.used += bytes;
     return p;
 }
 
-static void set_allocators(void) { json_set_alloc_funcs(allocate, wr_free); }
+static void release(void *p) {
+    bool reserved = reserve.memory && (char *)p >= reserve.memory && (char *)p < reserve.memory + reserve.bytes;
+    if (!reserved) wr_free(p);
+}
+
+static void set_allocators(void) { json_set_alloc_funcs(allocate, release); }
 
 void wr_json_setup(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -32,10 +46,12 @@ static void make_printable(char *text) {
         if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e) *text = '?';
 }
 
-/* jansson parses by recursion, so depth is counted before. */
-static weir_status check_depth(const char *text, size_t bytes, const char *name, weir_error *err) {
+/* jansson parses by recursion, so depth is counted before; *longest: an upper bound of its longest token. */
+static weir_status scan(const char *text, size_t bytes, const char *name, size_t *longest, weir_error *err) {
     int depth = 0;
     bool quoted = false;
+    size_t start = 0;
+    *longest = 0;
     for (size_t i = 0; i < bytes; i++) {
         char c = text[i];
         if (quoted) {
@@ -43,7 +59,9 @@ static weir_status check_depth(const char *text, size_t bytes, const char *name,
                 i++;
             else if (c == '"')
                 quoted = false;
-        } else if (c == '"') {
+            continue;
+        }
+        if (c == '"') {
             quoted = true;
         } else if (c == '[' || c == '{') {
             if (++depth > WR_JSON_DEPTH)
@@ -51,22 +69,34 @@ static weir_status check_depth(const char *text, size_t bytes, const char *name,
                                i);
         } else if (c == ']' || c == '}') {
             depth--;
+        } else if (c != ',' && c != ':') {
+            continue;
         }
+        if (i - start > *longest) *longest = i - start;
+        start = i;
     }
+    if (bytes - start > *longest) *longest = bytes - start;
     return WEIR_OK;
 }
 
 weir_status wr_json_parse(const char *text, size_t bytes, const char *name, json_t **out, weir_error *err) {
+    enum { RESERVE_MIN_BYTES = 4096 };
     wr_json_setup();
     *out = NULL;
-    WR_TRY(check_depth(text, bytes, name, err));
+    size_t longest;
+    WR_TRY(scan(text, bytes, name, &longest, err));
+    reserve.failed = false;
+    reserve.used = 0;
+    reserve.bytes = 8 * longest + RESERVE_MIN_BYTES; /* a buffer that doubles takes under 4 times the token in all */
+    reserve.memory = wr_malloc(reserve.bytes);
+    if (!reserve.memory) return WR_FAIL(err, WEIR_E_MEMORY, "%s: out of memory for its JSON", name);
     json_error_t error = {0};
-    allocation_failed = false;
     json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (allocation_failed) {
-        json_decref(value);
-        return WR_FAIL(err, WEIR_E_MEMORY, "%s: out of memory for its JSON", name);
-    }
+    bool failed = reserve.failed;
+    if (failed) json_decref(value), value = NULL; /* while what lies in the reserve is still known */
+    wr_free(reserve.memory);
+    reserve.memory = NULL;
+    if (failed) return WR_FAIL(err, WEIR_E_MEMORY, "%s: out of memory for its JSON", name);
     if (value) {
         *out = value;
         return WEIR_OK;
