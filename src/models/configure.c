@@ -33,14 +33,44 @@ weir_status wr_configure_common(const wr_config *c, wr_hyper *h, weir_error *err
     return WEIR_OK;
 }
 
+weir_status wr_configure_silu(const wr_config *c, weir_error *err) {
+    const char *activation;
+    WR_TRY(wr_config_string_or(c, "hidden_act", "silu", &activation, err));
+    if (!strcmp(activation, "silu") || !strcmp(activation, "swish")) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_UNSUPPORTED, "hidden_act \"%s\"; only silu is supported for this model_type",
+                   activation);
+}
+
+weir_status wr_configure_late_window(const wr_config *c, wr_hyper *h, weir_error *err) {
+    bool windowed;
+    int64_t window, first;
+    WR_TRY(wr_config_bool_or(c, "use_sliding_window", false, &windowed, err));
+    if (!windowed) return WEIR_OK;
+    WR_TRY(wr_config_int(c, "sliding_window", 1, 1 << 26, &window, err));
+    WR_TRY(wr_config_int_or(c, "max_window_layers", 0, WR_MAX_LAYERS, 0, &first, err));
+    if (first == 0) { /* every layer: one group is enough */
+        h->window[0] = window;
+    } else if (first < h->n_layers) {
+        h->n_kv_groups = 2;
+        h->window[1] = window;
+        for (int64_t i = first; i < h->n_layers; i++) h->layer_kv_group[i] = 1;
+    }
+    return WEIR_OK;
+}
+
 weir_status wr_configure_rope_base(const wr_config *c, double fallback, double *base, weir_error *err) {
     WR_TRY(wr_config_float_or(c, "rope_parameters.rope_theta", 1, 1e12, fallback, base, err));
+    WR_TRY(wr_config_float_or(c, "rope_parameters.full_attention.rope_theta", 1, 1e12, *base, base, err));
     return wr_config_float_or(c, "rope_theta", 1, 1e12, *base, base, err);
 }
 
-/* Config key of a rope parameter: in rope_scaling (the older form) or rope_parameters. */
+/* Config key of a rope parameter: in rope_scaling (the older form), or in rope_parameters, which has one object a kind
+ * of layers in models with two kinds. */
 static const char *rope_key(const wr_config *c, const char *name, char *buffer, size_t bytes) {
-    snprintf(buffer, bytes, "%s.%s", wr_config_has(c, "rope_scaling") ? "rope_scaling" : "rope_parameters", name);
+    static const char *const places[] = {"rope_scaling", "rope_parameters.full_attention", "rope_parameters"};
+    size_t i = 0;
+    while (i < 2 && !wr_config_has(c, places[i])) i++;
+    snprintf(buffer, bytes, "%s.%s", places[i], name);
     return buffer;
 }
 
@@ -84,13 +114,16 @@ static weir_status rope_factors(const wr_config *c, const wr_hyper *h, double or
 
 weir_status wr_configure_rope(const wr_config *c, wr_hyper *h, int index, double base, bool scaled, weir_error *err) {
     double partial, factors[WR_ROPE_MAX_HALF];
-    WR_TRY(wr_config_float_or(c, "partial_rotary_factor", 0, 1, 1, &partial, err));
+    WR_TRY(wr_config_float_or(c, "rope_parameters.partial_rotary_factor", 0, 1, 1, &partial, err));
+    WR_TRY(wr_config_float_or(c, "partial_rotary_factor", 0, 1, partial, &partial, err));
     int dims = (int)((double)h->head_dim * partial) / 2 * 2;
     weir_rope_options o = {.base = base, .dims = dims};
     if (dims < 2) return WR_FAIL(err, WEIR_E_FORMAT, "partial_rotary_factor %g leaves no rotary dimension", partial);
     if (scaled) {
         WR_TRY(rope_kind(c, &o.kind, err));
-        WR_TRY(rope_float(c, "factor", 1, &o.factor, err));
+        WR_TRY(rope_float(c, "factor", 0, &o.factor, err));
+        if (o.factor == 0 && o.kind != WEIR_ROPE_DEFAULT && o.kind != WEIR_ROPE_LONGROPE)
+            return WR_FAIL(err, WEIR_E_FORMAT, "the rope scaling has no factor, or factor 0; it must be above 0");
         WR_TRY(wr_config_float_or(c, "original_max_position_embeddings", 1, 1e9, (double)h->max_positions,
                                   &o.original_max_positions, err));
         WR_TRY(rope_float(c, "original_max_position_embeddings", o.original_max_positions, &o.original_max_positions,

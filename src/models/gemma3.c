@@ -57,13 +57,23 @@ static weir_status configure(const wr_config *c, wr_hyper *h, weir_error *err) {
     if (strcmp(activation, "gelu_pytorch_tanh"))
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "hidden_activation \"%s\"; gemma3 has gelu_pytorch_tanh", activation);
     h->gelu = true;
+    bool bidirectional;
+    WR_TRY(wr_config_bool_or(c, "use_bidirectional_attention", false, &bidirectional, err));
+    if (bidirectional)
+        return WR_FAIL(err, WEIR_E_UNSUPPORTED, "use_bidirectional_attention is true: an encoder, not a model of text");
     bool folded; /* GGUF files carry norm weights with the 1 already added */
     WR_TRY(wr_config_bool_or(c, "weir_norm_offset_folded", false, &folded, err));
     h->norm_offset = folded ? 0 : 1;
     /* The published implementations hold the scale in the weights' bf16. */
     h->embed_scale = wr_bf16_to_f32(wr_f32_to_bf16(sqrtf((float)h->hidden)));
     WR_TRY(wr_configure_rope_base(c, 1000000, &base, err));
-    WR_TRY(wr_config_float_or(c, "rope_local_base_freq", 1, 1e12, 10000, &local_base, err));
+    WR_TRY(wr_config_float_or(c, "rope_parameters.sliding_attention.rope_theta", 1, 1e12, 10000, &local_base, err));
+    WR_TRY(wr_config_float_or(c, "rope_local_base_freq", 1, 1e12, local_base, &local_base, err));
+    const char *local_type;
+    WR_TRY(wr_config_string_or(c, "rope_parameters.sliding_attention.rope_type", "default", &local_type, err));
+    if (strcmp(local_type, "default"))
+        return WR_FAIL(err, WEIR_E_UNSUPPORTED, "rope scaling \"%s\" of windowed layers; gemma3 scales none there",
+                       local_type);
     WR_TRY(wr_configure_rope(c, h, FULL, base, true, err));
     return wr_configure_rope(c, h, WINDOWED, local_base, false, err);
 }

@@ -28,6 +28,10 @@ weir_array *wr_body_pre_norm(const wr_model *model, const wr_step_inputs *in);
 
 /* Configuration that most families read alike: sizes, eps, tied head, biases off, one rope, one KV group. */
 weir_status wr_configure_common(const wr_config *config, wr_hyper *hyper, weir_error *err);
+/* UNSUPPORTED when the configuration names another activation than silu. */
+weir_status wr_configure_silu(const wr_config *config, weir_error *err);
+/* Qwen's use_sliding_window: layers from max_window_layers on see the last sliding_window tokens only. */
+weir_status wr_configure_late_window(const wr_config *config, wr_hyper *hyper, weir_error *err);
 /* rope_theta from where configurations carry it. */
 weir_status wr_configure_rope_base(const wr_config *config, double fallback, double *base, weir_error *err);
 /* Fill hyper->rope[index] from rope_theta-like base and the config's rope_scaling (or default scaling). */

@@ -1,7 +1,5 @@
 /* Llama 2 and 3, Mistral, SmolLM: pre-norm transformer, SwiGLU, rotary
  * positions, grouped heads (Touvron et al. 2023; Jiang et al. 2023). */
-#include <string.h>
-
 #include "models/layers.h"
 
 /* Beyond wr_rules_common. */
@@ -13,6 +11,7 @@ static weir_status configure(const wr_config *c, wr_hyper *h, weir_error *err) {
     WR_TRY(wr_config_bool_or(c, "attention_bias", false, &h->qkv_bias, err));
     h->o_bias = h->qkv_bias;
     WR_TRY(wr_config_bool_or(c, "mlp_bias", false, &h->mlp_bias, err));
+    WR_TRY(wr_configure_silu(c, err));
     WR_TRY(wr_config_int_or(c, "sliding_window", 1, 1 << 26, 0, &h->window[0], err));
     double base;
     WR_TRY(wr_configure_rope_base(c, 10000, &base, err));

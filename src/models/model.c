@@ -112,7 +112,12 @@ static weir_status read_rope_tensors(wr_model *m, weir_error *err) {
     if (wr_checkpoint_has_tensor(m->checkpoint, "rope_freqs.weight")) {
         float divisors[WR_ROPE_MAX_HALF];
         WR_TRY(wr_checkpoint_vector(m->checkpoint, "rope_freqs.weight", rope->half, divisors, err));
-        for (int i = 0; i < rope->half; i++) rope->inv_freq[i] /= (double)divisors[i];
+        for (int i = 0; i < rope->half; i++) {
+            if (!(divisors[i] > 0))
+                return WR_FAIL(err, WEIR_E_FORMAT, "rope_freqs.weight[%d] is %g; it must be above 0", i,
+                               (double)divisors[i]);
+            rope->inv_freq[i] /= (double)divisors[i];
+        }
     }
     for (int64_t i = 0; i < m->hyper.n_layers; i++) {
         char name[96];

@@ -8,15 +8,8 @@ static const wr_weight_rule rules[] = {
 static weir_status configure(const wr_config *c, wr_hyper *h, weir_error *err) {
     WR_TRY(wr_configure_common(c, h, err));
     h->qkv_bias = true; /* by design, whatever the configuration says */
-    bool windowed;
-    WR_TRY(wr_config_bool_or(c, "use_sliding_window", false, &windowed, err));
-    if (windowed) { /* layers from max_window_layers on see a window only */
-        int64_t first;
-        WR_TRY(wr_config_int(c, "sliding_window", 1, 1 << 26, &h->window[1], err));
-        WR_TRY(wr_config_int_or(c, "max_window_layers", 0, WR_MAX_LAYERS, 0, &first, err));
-        for (int64_t i = first; i < h->n_layers; i++) h->layer_kv_group[i] = 1;
-        if (first < h->n_layers) h->n_kv_groups = 2;
-    }
+    WR_TRY(wr_configure_silu(c, err));
+    WR_TRY(wr_configure_late_window(c, h, err));
     double base;
     WR_TRY(wr_configure_rope_base(c, 10000, &base, err));
     return wr_configure_rope(c, h, 0, base, true, err);

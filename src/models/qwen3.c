@@ -13,6 +13,8 @@ static weir_status configure(const wr_config *c, wr_hyper *h, weir_error *err) {
     WR_TRY(wr_configure_common(c, h, err));
     WR_TRY(wr_config_bool_or(c, "attention_bias", false, &h->qkv_bias, err));
     h->o_bias = h->qkv_bias;
+    WR_TRY(wr_configure_silu(c, err));
+    WR_TRY(wr_configure_late_window(c, h, err));
     double base;
     WR_TRY(wr_configure_rope_base(c, 1000000, &base, err));
     return wr_configure_rope(c, h, 0, base, true, err);
