@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/chat.h"
+#include "file/json.h"
 
 /* One list of ids to score. */
 typedef struct id_list {
@@ -19,11 +20,11 @@ typedef struct totals {
 } totals;
 
 static weir_status parse_line(const char *line, size_t bytes, id_list *out, weir_error *err) {
-    json_error_t problem;
-    json_t *list = json_loadb(line, bytes, 0, &problem);
+    json_t *list = NULL;
     weir_status st = WEIR_OK;
+    WR_TRY(wr_json_parse(line, bytes, "token ids", &list, err));
     if (!json_is_array(list) || !json_array_size(list)) {
-        st = WR_FAIL(err, WEIR_E_FORMAT, "this is no JSON list of token ids");
+        st = WR_FAIL(err, WEIR_E_FORMAT, "not a JSON list of token ids");
         goto done;
     }
     out->n = json_array_size(list);
