@@ -37,6 +37,7 @@ static weir_status turn(const wr_cli *cli, weir_engine *engine, conversation *c,
     const char *text = cli->raw ? line : formatted;
     WR_TRY_GOTO(st, wr_cli_answer(cli, engine, text, strlen(text), !cli->raw, &answer, &stats, err), done);
     putchar('\n');
+    WR_TRY_GOTO(st, wr_cli_flush(err), done);
     if (stats.full) fprintf(stderr, "weir run: the context is full, the answer was cut; /clear starts anew\n");
     if (cli->verbose) fprintf(stderr, "[%zu + %zu tokens, %s]\n", stats.n_prompt, stats.n_generated, stats.finish);
     st = remember(c, "assistant", answer, err);
@@ -58,7 +59,16 @@ static char *history_path(const wr_cli *cli) {
     return path;
 }
 
+/* A model without a usable template is refused at once, not at the first line. */
+static weir_status try_template(const weir_engine *engine, weir_error *err) {
+    char *formatted = NULL;
+    weir_status st = wr_cli_format_chat(engine, &(wr_chat_message){"user", ""}, 1, &formatted, err);
+    wr_free(formatted);
+    return st;
+}
+
 weir_status wr_cli_chat(const wr_cli *cli, weir_engine *engine, weir_error *err) {
+    if (!cli->raw) WR_TRY(try_template(engine, err));
     conversation *c = wr_calloc(1, sizeof *c);
     if (!c) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a conversation");
     char *path = history_path(cli);
@@ -86,7 +96,8 @@ weir_status wr_cli_chat(const wr_cli *cli, weir_engine *engine, weir_error *err)
             weir_error turn_err = {0};
             /* A turn that fails (a conversation longer than the context, say) ends the turn, not the chat. */
             if (turn(cli, engine, c, line, &turn_err) != WEIR_OK)
-                fprintf(stderr, "weir run: %s; /clear starts anew\n", turn_err.message);
+                fprintf(stderr, "weir run: %s%s\n", turn_err.message,
+                        turn_err.status == WEIR_E_LIMIT ? "; /clear starts anew" : "");
         }
         free(line);
     }

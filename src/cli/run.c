@@ -137,12 +137,13 @@ static weir_status show_end(const wr_cli *cli, const char *text, const wr_answer
                                      "decode_s", s->decode_s),
                            err);
     putchar('\n');
+    WR_TRY(wr_cli_flush(err)); /* before what goes to standard error */
     if (s->full) fprintf(stderr, "weir run: the context is full, the answer was cut; --context gives more\n");
     if (cli->verbose)
         fprintf(stderr, "%zu prompt tokens in %.3f s (%.1f/s), %zu tokens in %.3f s (%.1f/s), %s\n", s->n_prompt,
                 s->prefill_s, s->n_generated ? (double)s->n_prompt / s->prefill_s : 0, s->n_generated, s->decode_s,
                 s->n_generated > 1 ? (double)(s->n_generated - 1) / s->decode_s : 0, s->finish);
-    return wr_cli_flush(err);
+    return WEIR_OK;
 }
 
 /* One prompt, one answer. */
@@ -178,9 +179,7 @@ weir_status wr_cli_format_chat(const weir_engine *engine, const wr_chat_message 
     int32_t bos_id = weir_tokenizer_bos(tok);
     const char *piece = bos_id >= 0 ? weir_tokenizer_piece(tok, bos_id, &bytes) : NULL;
     if (piece && bytes < sizeof bos) memcpy(bos, piece, bytes), bos[bytes] = 0;
-    weir_status st = wr_chat_format(info.chat_template, bos, messages, n, true, out, err);
-    if (st == WEIR_E_UNSUPPORTED) wr_err_context(err, "give --raw to continue the text as it is");
-    return st;
+    return wr_chat_format(info.chat_template, bos, messages, n, true, out, err);
 }
 
 weir_status wr_cmd_run(const wr_cli *cli, weir_error *err) {
