@@ -33,6 +33,7 @@ static void show_progress(void *context, double done) {
 weir_status wr_cli_open(const wr_cli *cli, weir_engine **engine, weir_error *err) {
     weir_engine_options options;
     WR_TRY(wr_cli_engine_options(cli, &options, err));
+    if (!options.max_batch) options.max_batch = 1; /* one sequence at a time: no memory for others */
     if (isatty(STDERR_FILENO) && !cli->json) options.progress = show_progress;
     return weir_engine_open(cli->model, &options, engine, err);
 }

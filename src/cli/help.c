@@ -129,6 +129,7 @@ weir_status wr_cmd_help(const wr_cli *cli, weir_error *err) {
 }
 
 weir_status wr_cmd_version(const wr_cli *cli, weir_error *err) {
+    WR_TRY(wr_cpu_level_error(err));
     const char *cpu = wr_cpu_isa_name(wr_cpu_level());
     if (cli->json) return wr_cli_json(json_pack("{s:s,s:s}", "version", WEIR_VERSION, "cpu", cpu), err);
     printf("weir %s\ncpu: %s\n", WEIR_VERSION, cpu);

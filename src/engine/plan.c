@@ -20,6 +20,7 @@ static weir_status settle_options(wr_plan *p, weir_error *err) {
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "device \"%s\" is not known; there is cpu", o->device);
     if (!o->max_context) o->max_context = model_context < DEFAULT_CONTEXT ? model_context : DEFAULT_CONTEXT;
     if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
+    WR_TRY(check_count("max_step_tokens", o->max_step_tokens, MAX_STEP_TOKENS, err)); /* max_batch follows from it */
     if (!o->max_batch) o->max_batch = o->max_step_tokens < DEFAULT_BATCH ? o->max_step_tokens : DEFAULT_BATCH;
     if (!o->kv_dtype) o->kv_dtype = WEIR_DTYPE_F16;
     if (o->max_context > model_context)
@@ -27,7 +28,6 @@ static weir_status settle_options(wr_plan *p, weir_error *err) {
                        (long long)o->max_context, (long long)model_context);
     WR_TRY(check_count("max_context", o->max_context, model_context, err));
     WR_TRY(check_count("max_batch", o->max_batch, MAX_BATCH, err));
-    WR_TRY(check_count("max_step_tokens", o->max_step_tokens, MAX_STEP_TOKENS, err));
     if (o->max_step_tokens < o->max_batch)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "max_step_tokens %lld is less than max_batch %lld",
                        (long long)o->max_step_tokens, (long long)o->max_batch);
