@@ -6,7 +6,9 @@
  *
  * Method: vectors run over channels, which are contiguous in x and out; a unit of 64 channels by 128 positions turns
  * its weights [channel][kernel] once into the thread's scratch.
- */
+ *
+ * Measured: EPYC (Zen 3), one core of a busy machine, CPU time, 2026-11-29; in us, AVX2, plain C, reference: x [1, 512,
+ * 1024], kernel 4: 460-590, 1050-1140, 9250-9760; one position of 4,096 channels: 15-19, 22-39, 73-121. */
 #define WR_VEC 0
 #include "cpu/vec_simd.h"
 

