@@ -27,7 +27,7 @@ typedef struct weir_engine_options {
     int n_threads;           /* 0: one per core this process may use */
     int64_t max_context;     /* tokens a sequence may hold; 0: the model's own, at most 8,192 */
     int64_t max_batch;       /* sequences run at once; 0: 8, or max_step_tokens when that is less */
-    int64_t max_step_tokens; /* rows of one step, so the largest prefill chunk; 0: 512 */
+    int64_t max_step_tokens; /* rows of one step, so the largest prefill chunk; 0: 256 */
     size_t kv_bytes;         /* memory for keys and values; 0: one full context, and at most a quarter of it more for
                                 each further sequence */
     weir_dtype kv_dtype;     /* WEIR_DTYPE_F16 (when 0), BF16 or F32 */

@@ -79,6 +79,10 @@ void *wr_pages_alloc(size_t bytes) {
     return counted(base);
 }
 
+void wr_pages_sparse(void *p, size_t bytes) {
+    (void)madvise(p, mapped_bytes(bytes), MADV_NOHUGEPAGE); /* only a wish, as above */
+}
+
 void wr_pages_free(void *p, size_t bytes) {
     if (p) munmap(p, mapped_bytes(bytes));
 }

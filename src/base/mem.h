@@ -21,6 +21,9 @@ char *wr_strndup(const char *text, size_t bytes);
  * it was asked for. */
 void *wr_pages_alloc(size_t bytes);
 void wr_pages_free(void *p, size_t bytes);
+/* The area will be touched piece by piece and perhaps never whole (KV pages): no huge pages, so that only what is used
+ * counts as resident. */
+void wr_pages_sparse(void *p, size_t bytes);
 
 /* Number of successful calls so far of the allocating functions above. */
 uint64_t wr_alloc_count(void);

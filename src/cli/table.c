@@ -117,7 +117,7 @@ static const wr_option options[] = {
     {"--batch", 'b', NULL, WR_OPTION_INT, "N", "0", 0, 1024, AT(batch), ON(INSPECT),
      "Sequences at once to plan for; 0: 8"},
     {"--step-tokens", 0, NULL, WR_OPTION_INT, "N", "0", 0, 8192, AT(step_tokens), ENGINE,
-     "Most rows of one step, so the largest prompt chunk; 0: 512"},
+     "Most rows of one step, so the largest prompt chunk; 0: 256"},
     {"--kv-bytes", 0, NULL, WR_OPTION_BYTES, "BYTES", "0", 0, 0, AT(kv_bytes), ENGINE,
      "Memory for keys and values; 0: as the context needs"},
     {"--kv-dtype", 0, NULL, WR_OPTION_TEXT, "TYPE", "f16", 0, 0, AT(kv_dtype), ENGINE,

@@ -60,7 +60,9 @@ static weir_status open_engine(weir_engine *e, const char *model, const weir_eng
     WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
     WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, o->max_batch, o->kv_dtype, err));
     WR_TRY(open_buffers(e, err));
-    return wr_engine_programs_new(e, err);
+    WR_TRY(wr_engine_programs_new(e, err));
+    if (!e->model->mapped_bytes) wr_checkpoint_rest(e->checkpoint);
+    return WEIR_OK;
 }
 
 weir_status weir_engine_open(const char *model, const weir_engine_options *options, weir_engine **out,

@@ -62,6 +62,7 @@ static weir_status init_layers(wr_kv *kv, const wr_model *m, weir_dtype dtype, w
     if (!kv->keys || !kv->values || !kv->memory)
         return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of keys and values; lower the context or the batch",
                        kv->bytes);
+    wr_pages_sparse(kv->memory, kv->bytes);
     uint8_t *at = kv->memory;
     for (int64_t i = 0; i < kv->n_layers; i++) {
         size_t token = (size_t)(m->hyper.n_kv_heads * m->hyper.head_dim) * weir_dtype_bytes(dtype);

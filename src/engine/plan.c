@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_CONTEXT = 8192, DEFAULT_BATCH = 8, DEFAULT_STEP_TOKENS = 512, MAX_BATCH = 1024, MAX_STEP_TOKENS = 8192 };
+enum { DEFAULT_CONTEXT = 8192, DEFAULT_BATCH = 8, DEFAULT_STEP_TOKENS = 256, MAX_BATCH = 1024, MAX_STEP_TOKENS = 8192 };
 
 static weir_status check_count(const char *name, int64_t value, int64_t high, weir_error *err) {
     if (value >= 1 && value <= high) return WEIR_OK;

@@ -181,8 +181,20 @@ void wr_checkpoint_tensor(const wr_checkpoint *c, int64_t index, wr_tensor_info 
 }
 
 void wr_checkpoint_drop(const wr_checkpoint *c, const void *data, size_t bytes) {
+    for (size_t i = 0; i < c->n_copies; i++) {
+        wr_map copy = {c->copies[i].pages, c->copies[i].bytes};
+        size_t offset = (size_t)((const uint8_t *)data - copy.data);
+        if ((const uint8_t *)data < copy.data || offset >= copy.bytes) continue;
+        wr_map_drop(&copy, offset, bytes);
+        return;
+    }
     if (c->st) wr_safetensors_drop(c->st, data, bytes);
     if (c->gguf) wr_gguf_drop(c->gguf, data, bytes);
+}
+
+void wr_checkpoint_rest(const wr_checkpoint *c) {
+    if (c->st) wr_safetensors_rest(c->st);
+    if (c->gguf) wr_gguf_rest(c->gguf);
 }
 
 /* ---- the tensors nobody asked for ---- */
@@ -234,11 +246,9 @@ static void show_wanted(int64_t experts, int64_t rows, int64_t cols, char out[12
                            : (size_t)snprintf(out + at, 128 - at, "%lld%s", (long long)sizes[i], i < 2 ? ", " : "]");
 }
 
-/* Files need not align their tensors (MLX does not pad its headers), kernels need it: a
- * tensor at an odd place is copied once. */
-static weir_status align(wr_checkpoint *c, wr_stored *t, weir_error *err) {
-    size_t element = t->quant.mode == WEIR_QUANT_NONE ? weir_dtype_bytes(t->dtype) : 2; /* blocks hold f16 */
-    if (t->bytes == 0 || (uintptr_t)t->data % element == 0) return WEIR_OK;
+/* Replace *data by an aligned copy when it lies at an odd place. */
+static weir_status align(wr_checkpoint *c, const void **data, size_t bytes, size_t element, weir_error *err) {
+    if (bytes == 0 || (uintptr_t)*data % element == 0) return WEIR_OK;
     if (c->n_copies == c->copies_room) {
         size_t room = c->copies_room ? c->copies_room * 2 : 64;
         wr_aligned_copy *copies = wr_realloc(c->copies, room * sizeof *copies);
@@ -246,13 +256,22 @@ static weir_status align(wr_checkpoint *c, wr_stored *t, weir_error *err) {
         c->copies = copies;
         c->copies_room = room;
     }
-    void *pages = wr_pages_alloc(t->bytes);
-    if (!pages) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory for %zu bytes of '%s'", c->path, t->bytes, t->stored);
-    memcpy(pages, t->data, t->bytes);
-    wr_checkpoint_drop(c, t->data, t->bytes);
-    c->copies[c->n_copies++] = (wr_aligned_copy){pages, t->bytes};
-    t->data = pages;
+    void *pages = wr_pages_alloc(bytes);
+    if (!pages) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory to align a tensor of %zu bytes", c->path, bytes);
+    memcpy(pages, *data, bytes);
+    wr_checkpoint_drop(c, *data, bytes);
+    c->copies[c->n_copies++] = (wr_aligned_copy){pages, bytes};
+    *data = pages;
     return WEIR_OK;
+}
+
+weir_status wr_checkpoint_align(wr_checkpoint *c, wr_weight *w, weir_error *err) {
+    bool blocks = wr_quant_is_gguf(w->quant.mode), dense = w->quant.mode == WEIR_QUANT_NONE;
+    size_t scale = w->quant.mode == WEIR_QUANT_AFFINE ? weir_dtype_bytes(w->dtype) : 1;
+    size_t element = dense ? weir_dtype_bytes(w->dtype) : blocks ? 2 : 4; /* blocks hold f16, MLX packs into u32 */
+    WR_TRY(align(c, &w->data, w->data_bytes, element, err));
+    WR_TRY(align(c, &w->scales, w->scales_bytes, scale, err));
+    return align(c, &w->biases, w->biases_bytes, scale, err);
 }
 
 /* [rows, x] or [experts, rows, x] */
@@ -329,9 +348,6 @@ static weir_status read_mlx(wr_checkpoint *c, const char *module, wr_stored *wei
         wr_err_context(err, "loading '%s' of %s", weight->stored, c->path);
         return status;
     }
-    WR_TRY(align(c, weight, err));
-    WR_TRY(align(c, scales, err));
-    if (biases) WR_TRY(align(c, biases, err));
     out->dtype = scales->dtype;
     out->cols = stored.groups * out->quant.group_size;
     out->data = weight->data;
@@ -359,7 +375,6 @@ static weir_status read_dense(wr_checkpoint *c, const char *module, wr_stored *w
             return WR_FAIL(err, WEIR_E_UNSUPPORTED, "%s: '%s' is %s; weights are read as f32, f16 or bf16", c->path,
                            weight->stored, weight->format);
     }
-    WR_TRY(align(c, weight, err));
     out->quant = weight->quant;
     out->dtype = weight->dtype;
     out->data = weight->data;

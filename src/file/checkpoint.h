@@ -24,7 +24,7 @@ struct wr_gguf; /* file/gguf.h */
  * MLX modes: data u32 [experts?, rows, cols*bits/32], scales and biases
  * [experts?, rows, cols/group] (dtype: of scales and biases for affine).
  * GGUF: data is rows of blocks, rows*cols/block_values*block_bytes bytes.
- * Pointers are aligned for their elements (not more). */
+ * Pointers may lie at odd places, since MLX does not pad its headers: see wr_checkpoint_align. */
 typedef struct wr_weight {
     weir_quant quant;
     weir_dtype dtype;                   /* dense: of data; affine: of scales and biases; else unused */
@@ -64,8 +64,13 @@ void wr_checkpoint_ignore(wr_checkpoint *c, const char *name);
 /* Error that names the first tensors nobody asked for, if there are any. */
 weir_status wr_checkpoint_all_used(const wr_checkpoint *c, weir_error *err);
 
-/* The pages under [data, data + bytes) need not stay resident. */
+/* Make the pointers of w aligned for their elements, where the file has them at odd places, by copies that live as long
+ * as the checkpoint (or until dropped). To be called when the data is needed, not before: a copy costs memory. */
+weir_status wr_checkpoint_align(wr_checkpoint *c, wr_weight *w, weir_error *err);
+/* [data, data + bytes) will not be read again (a copy: must not be). Its pages need not stay resident. */
 void wr_checkpoint_drop(const wr_checkpoint *c, const void *data, size_t bytes);
+/* Everything was read that will be: no page of the files need stay resident. (What is read later is read again.) */
+void wr_checkpoint_rest(const wr_checkpoint *c);
 
 /* For `weir inspect`: the stored tensors one by one, in file order, with stored names. */
 typedef struct wr_tensor_info {

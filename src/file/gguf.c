@@ -454,6 +454,8 @@ void wr_gguf_drop(const wr_gguf *g, const void *data, size_t bytes) {
     wr_map_drop(&g->map, offset, bytes);
 }
 
+void wr_gguf_rest(const wr_gguf *g) { wr_map_drop(&g->map, 0, g->map.bytes); }
+
 /* ---- questions ---- */
 
 int64_t wr_gguf_n_tensors(const wr_gguf *g) { return g->n_tensors; }

@@ -45,6 +45,8 @@ weir_status wr_gguf_open_memory(const uint8_t *data, size_t bytes, const char *n
 void wr_gguf_close(wr_gguf *gguf);
 /* The pages under data need not stay resident. Ignored for data outside the file. */
 void wr_gguf_drop(const wr_gguf *g, const void *data, size_t bytes);
+/* No page of the file need stay resident; what is read later is read again. */
+void wr_gguf_rest(const wr_gguf *g);
 
 int64_t wr_gguf_n_tensors(const wr_gguf *g);
 const wr_gguf_tensor *wr_gguf_tensor_at(const wr_gguf *g, int64_t index);

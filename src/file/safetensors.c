@@ -372,3 +372,7 @@ void wr_safetensors_drop(const wr_safetensors *st, const void *data, size_t byte
         wr_map_drop(map, offset, bytes < map->bytes - offset ? bytes : map->bytes - offset);
     }
 }
+
+void wr_safetensors_rest(const wr_safetensors *st) {
+    for (int i = 0; i < st->n_shards; i++) wr_map_drop(&st->shards[i].map, 0, st->shards[i].map.bytes);
+}

@@ -46,5 +46,6 @@ const char *wr_safetensors_shard_path(const wr_safetensors *st, int shard);
 
 /* The pages under data need not stay resident. Ignored for data outside the files. */
 void wr_safetensors_drop(const wr_safetensors *st, const void *data, size_t bytes);
+void wr_safetensors_rest(const wr_safetensors *st); /* the same for all of it */
 
 #endif

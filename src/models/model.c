@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-enum { WEIGHT_ALIGN = 64, MODEL_ARENA_CAP_BYTES = 1 << 28 };
+/* A matrix is laid out slice by slice, and the mapped pages behind each slice are dropped, so that loading holds no
+ * weight twice. */
+enum { WEIGHT_ALIGN = 64, MODEL_ARENA_CAP_BYTES = 1 << 28, SLICE_BYTES = 8 << 20 };
 
 static const wr_family *find_family(const char *model_type) {
     for (const wr_family *const *f = wr_families; *f; f++)
@@ -184,6 +186,7 @@ typedef struct load_state {
     wr_model *model;
     weir_device *device;
     wr_bound *bound;
+    int slice, n_slices;
     void (*progress)(void *, double);
     void *progress_context;
     size_t done_bytes;
@@ -193,12 +196,20 @@ static void pack_job(void *context, int thread, int n_threads) {
     const load_state *l = context;
     const wr_bound *b = l->bound;
     l->device->backend->pack(&b->args, b->source.data, b->source.scales, b->source.biases,
-                             (char *)l->model->weights + b->offset, thread, n_threads);
+                             (char *)l->model->weights + b->offset, l->slice * n_threads + thread,
+                             l->n_slices * n_threads);
+}
+
+/* The slice's part of one source array; a page it shares with the next slice is read again, no more. */
+static void drop_slice(const load_state *l, const void *data, size_t bytes) {
+    size_t begin = bytes / (size_t)l->n_slices * (size_t)l->slice, part = bytes / (size_t)l->n_slices;
+    if (data) wr_checkpoint_drop(l->model->checkpoint, (const char *)data + begin, part);
 }
 
 static weir_status load_matrix(void *context, wr_bound *b, weir_error *err) {
     load_state *l = context;
     const wr_weight *w = &b->source;
+    WR_TRY(wr_checkpoint_align(l->model->checkpoint, &b->source, err));
     if (!b->bytes) { /* the backend reads the published layout where it lies */
         WR_TRY(wr_buffer_view((void *)w->data, w->data_bytes, &b->data, err));
         if (w->scales) WR_TRY(wr_buffer_view((void *)w->scales, w->scales_bytes, &b->scales, err));
@@ -206,12 +217,15 @@ static weir_status load_matrix(void *context, wr_bound *b, weir_error *err) {
         return WEIR_OK;
     }
     l->bound = b;
-    wr_pool_run(l->device->pool, pack_job, l);
+    l->n_slices = (int)(b->bytes / SLICE_BYTES) + 1;
+    for (l->slice = 0; l->slice < l->n_slices; l->slice++) {
+        wr_pool_run(l->device->pool, pack_job, l);
+        drop_slice(l, w->data, w->data_bytes);
+        drop_slice(l, w->scales, w->scales_bytes);
+        drop_slice(l, w->biases, w->biases_bytes);
+    }
     b->args.packed = 1;
     WR_TRY(wr_buffer_view((char *)l->model->weights + b->offset, b->bytes, &b->data, err));
-    wr_checkpoint_drop(l->model->checkpoint, w->data, w->data_bytes);
-    if (w->scales) wr_checkpoint_drop(l->model->checkpoint, w->scales, w->scales_bytes);
-    if (w->biases) wr_checkpoint_drop(l->model->checkpoint, w->biases, w->biases_bytes);
     l->done_bytes += b->bytes;
     if (l->progress) l->progress(l->progress_context, (double)l->done_bytes / (double)l->model->weight_bytes);
     return WEIR_OK;

@@ -52,6 +52,7 @@ static void check_module(wr_checkpoint *c, const wr_safetensors *st, const json_
     int64_t experts = fixture_int(said, "experts"), rows = fixture_int(said, "rows"), cols = fixture_int(said, "cols");
     assert_true(wr_checkpoint_has(c, module));
     assert_ok(wr_checkpoint_weight(c, module, exact ? experts : -1, exact ? rows : -1, exact ? cols : -1, &w, &err));
+    assert_ok(wr_checkpoint_align(c, &w, &err));
     assert_string_equal(weir_quant_name(w.quant.mode), mode);
     assert_int_equal(w.experts, experts);
     assert_int_equal(w.rows, rows);
@@ -124,6 +125,7 @@ static void global_scales_of_experts_are_one_factor_each(void **state) {
     assert_int_equal(fclose(file), 0);
     assert_ok(wr_checkpoint_open(folder.path, &c, &err));
     assert_ok(wr_checkpoint_weight(c, "m", 2, 1, 16, &w, &err));
+    assert_ok(wr_checkpoint_align(c, &w, &err));
     assert_int_equal(w.quant.mode, WEIR_QUANT_NVFP4);
     assert_true(w.global_scale == 1 && w.global_scales[0] == 1 && w.global_scales[1] == 2);
     assert_ok(wr_checkpoint_all_used(c, &err));
@@ -142,6 +144,7 @@ static void tensors_nobody_asked_for_are_named(void **state) {
     assert_int_equal(wr_checkpoint_all_used(c, &err), WEIR_E_FORMAT);
     assert_says(err, "3 tensors do not belong to this kind of model: 'model.layers.1.w.weight', ");
     assert_ok(wr_checkpoint_weight(c, "model.layers.1.w", 1, 2, 2, &w, &err));
+    assert_ok(wr_checkpoint_align(c, &w, &err));
     assert_ok(wr_checkpoint_vector(c, "model.layers.2.w.weight", 4, values, &err));
     assert_true(values[0] == 2 && values[3] == 2);
     assert_int_equal(wr_checkpoint_all_used(c, &err), WEIR_E_FORMAT);

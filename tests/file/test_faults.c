@@ -45,7 +45,8 @@ static weir_status use_checkpoint(const char *path, const char *module, weir_err
     weir_status status = wr_checkpoint_open(path, &c, err);
     if (status != WEIR_OK)
         assert_null(c);
-    else if ((status = wr_checkpoint_weight(c, module, -1, -1, -1, &w, err)) == WEIR_OK)
+    else if ((status = wr_checkpoint_weight(c, module, -1, -1, -1, &w, err)) == WEIR_OK &&
+             (status = wr_checkpoint_align(c, &w, err)) == WEIR_OK)
         status = wr_checkpoint_eos(c, ids, 8, &n, err);
     wr_checkpoint_close(c);
     return status;
