@@ -25,10 +25,11 @@ weir_status wr_kv_plan_make(const wr_model *m, int64_t max_context, int64_t max_
             plan->n_pages[g] = plan->max_pages + (max_batch - 1) * ((plan->max_pages + 3) / 4), full = g;
         if (window) fixed += (size_t)plan->n_pages[g] * page_bytes[g];
     }
-    if (kv_bytes && full >= 0 && page_bytes[full]) {
-        if (kv_bytes < fixed + page_bytes[full])
-            return WR_FAIL(err, WEIR_E_LIMIT, "kv memory of %zu bytes is less than the smallest possible, %zu",
-                           kv_bytes, fixed + page_bytes[full]);
+    size_t smallest = fixed + (full >= 0 ? page_bytes[full] : 0);
+    if (kv_bytes && kv_bytes < smallest)
+        return WR_FAIL(err, WEIR_E_LIMIT, "kv_bytes %zu is less than the smallest possible, %zu%s", kv_bytes, smallest,
+                       fixed ? "; a smaller max_batch or max_step_tokens needs less" : "");
+    if (kv_bytes && full >= 0) {
         int64_t n = (int64_t)((kv_bytes - fixed) / page_bytes[full]);
         if (n > max_batch * plan->max_pages) n = max_batch * plan->max_pages;
         plan->n_pages[full] = n;
