@@ -185,7 +185,7 @@ void wr_checkpoint_drop(const wr_checkpoint *c, const void *data, size_t bytes) 
         wr_map copy = {c->copies[i].pages, c->copies[i].bytes};
         size_t offset = (size_t)((const uint8_t *)data - copy.data);
         if ((const uint8_t *)data < copy.data || offset >= copy.bytes) continue;
-        wr_map_drop(&copy, offset, bytes);
+        if (bytes == copy.bytes) wr_map_drop(&copy, 0, bytes); /* dropped parts would read as zeros */
         return;
     }
     if (c->st) wr_safetensors_drop(c->st, data, bytes);

@@ -67,7 +67,8 @@ weir_status wr_checkpoint_all_used(const wr_checkpoint *c, weir_error *err);
 /* Make the pointers of w aligned for their elements, where the file has them at odd places, by copies that live as long
  * as the checkpoint (or until dropped). To be called when the data is needed, not before: a copy costs memory. */
 weir_status wr_checkpoint_align(wr_checkpoint *c, wr_weight *w, weir_error *err);
-/* [data, data + bytes) will not be read again (a copy: must not be). Its pages need not stay resident. */
+/* [data, data + bytes) will not be read soon: its pages need not stay resident. A copy goes only as a whole, and must
+ * not be read again then. */
 void wr_checkpoint_drop(const wr_checkpoint *c, const void *data, size_t bytes);
 /* Everything was read that will be: no page of the files need stay resident. (What is read later is read again.) */
 void wr_checkpoint_rest(const wr_checkpoint *c);

@@ -224,6 +224,9 @@ static weir_status load_matrix(void *context, wr_bound *b, weir_error *err) {
         drop_slice(l, w->scales, w->scales_bytes);
         drop_slice(l, w->biases, w->biases_bytes);
     }
+    wr_checkpoint_drop(l->model->checkpoint, w->data, w->data_bytes);
+    if (w->scales) wr_checkpoint_drop(l->model->checkpoint, w->scales, w->scales_bytes);
+    if (w->biases) wr_checkpoint_drop(l->model->checkpoint, w->biases, w->biases_bytes);
     b->args.packed = 1;
     WR_TRY(wr_buffer_view((char *)l->model->weights + b->offset, b->bytes, &b->data, err));
     l->done_bytes += b->bytes;
