@@ -36,7 +36,7 @@ MODELS = {
     "qwen2.5-coder": "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
     "gemma3": "gemma-3-270m-q4_k_m.gguf",
 }
-# What issue 3 of the project asks for, weir / llama.cpp; of memory: peak / file.
+# The goals, weir / llama.cpp; of memory: peak / file.
 GOALS = {
     "smollm2": {"decode": 1.5, "prefill": 2.0, "batch 8": 1.5},
     "qwen2.5-coder": {"decode": 1.15, "prefill": 1.5, "batch 8": 1.5},
