@@ -21,7 +21,9 @@ typedef void (*wr_kernel)(const wr_step *step, int thread, int n_threads);
  * inputs are set again by wr_program_run for ad-hoc graphs). */
 struct wr_step {
     wr_op_id op;
-    bool barrier; /* wait for all threads before this step */
+    bool barrier; /* depends on a step before: an epoch begins */
+    bool solo;    /* so little work that thread 0 does it alone */
+    bool sync;    /* wait for all threads before this step: a barrier that is not between solo epochs */
     wr_kernel kernel;
     const char *variant; /* name of the chosen kernel, for the trace */
     const void *args;    /* the op's args struct */

@@ -19,13 +19,19 @@ void wr_program_bind(wr_program *program, const wr_binding *b, void *const *base
     for (int i = 0; i < program->n_outputs; i++) program->outputs[i].data = resolve(*b++, bases);
 }
 
+static inline void run_step(const wr_step *step, wr_pool *pool, int thread, int n_threads) {
+    if (step->sync && n_threads > 1) wr_pool_barrier(pool, thread);
+    if (!step->solo)
+        step->kernel(step, thread, n_threads);
+    else if (thread == 0)
+        step->kernel(step, 0, 1); /* the same bits: kernels split by outputs only */
+}
+
 static void run_steps(void *context, int thread, int n_threads) {
     const wr_program *program = context;
     wr_pool *pool = program->device->pool;
     for (int i = 0; i < program->n_steps; i++) {
-        const wr_step *step = &program->steps[i];
-        if (step->barrier && n_threads > 1) wr_pool_barrier(pool, thread);
-        step->kernel(step, thread, n_threads);
+        run_step(&program->steps[i], pool, thread, n_threads);
     }
 }
 
@@ -35,9 +41,7 @@ static void run_steps_timed(void *context, int thread, int n_threads) {
     wr_pool *pool = program->device->pool;
     uint64_t before = thread == 0 ? wr_trace_now() : 0;
     for (int i = 0; i < program->n_steps; i++) {
-        const wr_step *step = &program->steps[i];
-        if (step->barrier && n_threads > 1) wr_pool_barrier(pool, thread);
-        step->kernel(step, thread, n_threads);
+        run_step(&program->steps[i], pool, thread, n_threads);
         if (thread == 0) {
             uint64_t after = wr_trace_now();
             program->step_ns[i] += after - before;

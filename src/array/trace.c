@@ -51,7 +51,7 @@ static bool step_is_prepare(const wr_program *program, int i) {
 
 void wr_trace_program(const wr_program *program) {
     int barriers = 0;
-    for (int i = 0; i < program->n_steps; i++) barriers += program->steps[i].barrier;
+    for (int i = 0; i < program->n_steps; i++) barriers += program->steps[i].sync;
     fprintf(stderr, "weir: program %p: %d steps, %d barriers, %zu bytes of activations, %zu of its own%s\n",
             (const void *)program, program->n_steps, barriers, program->arena_bytes, program->own_bytes,
             program->serial ? ", one thread" : "");
@@ -61,8 +61,11 @@ void wr_trace_program(const wr_program *program) {
         int n = snprintf(name, sizeof name, "%s ", wr_ops[step->op].name);
         if (step->op == WR_OP_FUSED) describe_fused(step, name + n, sizeof name - (size_t)n);
         describe_tensor(&step->out, out, sizeof out);
-        fprintf(stderr, "weir: %5d %c %s%s [%s] -> %s", i, step->barrier ? '|' : ' ', name,
-                step_is_prepare(program, i) ? " (prepare)" : "", step->variant, out);
+        fprintf(stderr, "weir: %5d %c %s%s [%s] -> %s", i,
+                step->sync      ? '|'
+                : step->barrier ? ':'
+                                : ' ',
+                name, step_is_prepare(program, i) ? " (prepare)" : "", step->variant, out);
         for (int k = 0; k < step->n_in; k++) {
             describe_tensor(&step->in[k], out, sizeof out);
             fprintf(stderr, "%s %s", k ? "," : " from", out);
@@ -123,7 +126,7 @@ void wr_trace_report(const wr_program *program) {
         total += program->step_ns[i];
     }
     int barriers = 0;
-    for (int i = 0; i < program->n_steps; i++) barriers += program->steps[i].barrier;
+    for (int i = 0; i < program->n_steps; i++) barriers += program->steps[i].sync;
     const wr_tensor *out = &program->outputs[0];
     fprintf(stderr, "weir: times of program %p (-> %s %s): %llu runs of %d steps, %d barriers, %.1f us a run\n",
             (const void *)program, weir_dtype_name(out->dtype), wr_shape_text(out->n_dims, out->shape).s,
