@@ -217,12 +217,15 @@ static int read_ranges(const wr_step *s, range *out) {
     return n;
 }
 
-/* Steps without a barrier between them must not touch what another of them writes. */
+/* Steps that no wait separates must not touch what another of them writes, unless thread 0 does both in order. */
 static void check_hazards(const wr_program *p, int n_threads) {
     int n = wr_program_n_steps(p);
     for (int i = 0; i < n; i++) {
-        for (int j = i + 1; j < n && !wr_program_step(p, j)->barrier; j++) {
+        bool ordered = false;
+        for (int j = i + 1; j < n && !wr_program_step(p, j)->sync; j++) {
             const wr_step *a = wr_program_step(p, i), *b = wr_program_step(p, j);
+            ordered |= b->barrier;
+            if (ordered && a->solo && b->solo) continue;
             range wa[2], wb[2], ra[WR_MAX_INPUTS + 1], rb[WR_MAX_INPUTS + 1];
             int nwa = written_ranges(a, n_threads, wa), nwb = written_ranges(b, n_threads, wb);
             int nra = read_ranges(a, ra), nrb = read_ranges(b, rb);
