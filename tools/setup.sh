@@ -6,8 +6,8 @@ set -eu
 # Needed to build and test.
 needed="build-essential cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libjansson-dev libedit-dev
         libcmocka-dev python3 python3-pip python3-venv unzip"
-# Needed for `make style` (clang-format) and `make fuzz` (the others).
-useful="clang clang-format libclang-rt-dev ccache"
+# Needed for `make style` (clang-format), `make fuzz` (clang) and the emulated test of the AVX-512 kernels (libsimde).
+useful="clang clang-format libclang-rt-dev ccache libsimde-dev"
 
 if ! command -v dpkg-query >/dev/null; then
     for tool in cc cmake pkg-config python3; do
