@@ -27,12 +27,12 @@ weir_array *weir_random_normal(weir_graph *g, int n_dims, const int64_t *shape, 
 
 /* Element-wise, one input. Integer division and remainder by 0 give 0; integer negation and abs wrap; round is
  * half to even; float functions of integers give f32; f16 and bf16 are computed in f32 and rounded once. */
-#define WEIR_UNARY_OPS(X)                                                                                              \
-    X(neg)                                                                                                             \
-    X(abs)                                                                                                             \
-    X(sign) X(square) X(floor) X(ceil) X(round) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(log2) \
-        X(sin) X(cos) X(tan) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(relu) X(logical_not) X(is_nan)   \
-            X(is_inf) X(bit_not)
+/* clang-format off */
+#define WEIR_UNARY_OPS(X) \
+    X(neg) X(abs) X(sign) X(square) X(floor) X(ceil) X(round) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) \
+    X(log) X(log1p) X(log2) X(sin) X(cos) X(tan) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(relu) \
+    X(logical_not) X(is_nan) X(is_inf) X(bit_not)
+/* clang-format on */
 #define WEIR_DECLARE_UNARY(name) weir_array *weir_##name(weir_array *x);
 WEIR_UNARY_OPS(WEIR_DECLARE_UNARY)
 #undef WEIR_DECLARE_UNARY
@@ -44,12 +44,12 @@ weir_array *weir_cast(weir_array *x, weir_dtype dtype);
  * negative integer exponent gives 0 (1 for base 1, +-1 for base -1); maximum and minimum propagate NaN; shifts by
  * the width or more give 0 (-1 for negative values shifted right). div of integers gives f32. Comparisons and
  * logical ops give bool. */
-#define WEIR_BINARY_OPS(X)                                                                                             \
-    X(add)                                                                                                             \
-    X(sub)                                                                                                             \
-    X(mul) X(div) X(floor_div) X(remainder) X(pow) X(maximum) X(minimum) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) \
-        X(shift_right) X(logical_and) X(logical_or) X(equal) X(not_equal) X(less) X(less_equal) X(greater)             \
-            X(greater_equal)
+/* clang-format off */
+#define WEIR_BINARY_OPS(X) \
+    X(add) X(sub) X(mul) X(div) X(floor_div) X(remainder) X(pow) X(maximum) X(minimum) X(bit_and) X(bit_or) \
+    X(bit_xor) X(shift_left) X(shift_right) X(logical_and) X(logical_or) X(equal) X(not_equal) X(less) \
+    X(less_equal) X(greater) X(greater_equal)
+/* clang-format on */
 #define WEIR_DECLARE_BINARY(name) weir_array *weir_##name(weir_array *a, weir_array *b);
 WEIR_BINARY_OPS(WEIR_DECLARE_BINARY)
 #undef WEIR_DECLARE_BINARY
