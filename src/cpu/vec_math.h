@@ -52,7 +52,7 @@ VF_INLINE vf vf_expm1(vf x) {
     vi n;
     vf p = vf_expm1_small(vf_exp_split(x, &n));
     /* 2^n p + (2^n - 1), by halves so that n = 128 does not overflow early. */
-    vf s = vf_pow2(n - 1);
+    vf s = vf_pow2(n + (n > -1000)); /* a true lane is -1; NaN made n INT_MIN, where n - 1 would overflow */
     vf y = vf_fma(s, p, s - vf_set(0.5f));
     y = y + y;
     return vf_sel(vf_abs(x) < vf_set(1e-10f), x, y);
