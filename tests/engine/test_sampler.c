@@ -162,7 +162,7 @@ static void values_out_of_range_are_named(void **state) {
                  {{.repetition_penalty = -1}, "repetition_penalty is -1"},
                  {{.presence_penalty = 200}, "presence_penalty is"},
                  {{.frequency_penalty = -200}, "frequency_penalty is"},
-                 {{.logit_bias = &bias, .n_logit_bias = 1}, "logit_bias token is 8"}};
+                 {{.logit_bias = &bias, .n_logit_bias = 1}, "logit_bias names token 8"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         wr_sampler s;
         weir_error err = {0};
