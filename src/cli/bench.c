@@ -1,17 +1,10 @@
 /* weir bench: prefill and decode speed through the same step loop that serves. */
 #include <string.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
 
 enum { MAX_SIZES = 16, MAX_REPETITIONS = 1000 };
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Ids that look like text to the model: spread over the vocabulary, the same every time. */
 static void fill_prompt(int32_t *ids, int64_t n, int64_t vocab, uint64_t seed) {
@@ -39,17 +32,18 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
             .tokens = ids, .n_tokens = (size_t)n_prompt, .max_tokens = n_gen, .ignore_eos = true};
         WR_TRY_GOTO(st, weir_seq_open(engine, &options, &seqs[i], err), done);
     }
-    double start = now_s(), first = start;
+    double start = wr_cli_now_s(), first = start;
     for (int64_t waiting = batch, running = batch; running;) {
         const weir_event *events;
         size_t n;
         WR_TRY_GOTO(st, weir_engine_step(engine, &events, &n, err), done);
         for (size_t i = 0; i < n; i++) {
-            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0) first = now_s();
+            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0)
+                first = wr_cli_now_s();
             running -= events[i].kind == WEIR_EVENT_FINISH;
         }
     }
-    *out = (timing){first - start, now_s() - first};
+    *out = (timing){first - start, wr_cli_now_s() - first};
 done:
     for (int64_t i = 0; i < batch; i++) weir_seq_close(seqs[i]);
     wr_free(seqs);
@@ -83,7 +77,7 @@ static weir_status bench_prefill(const wr_cli *cli, weir_engine *engine, int32_t
                                  weir_error *err) {
     double rates[MAX_REPETITIONS];
     for (int64_t r = -1; r < cli->repetitions; r++) { /* the first is a warm-up */
-        timing t;
+        timing t = {0};
         WR_TRY(measure(engine, ids, n_prompt, 1, 1, &t, err));
         if (r >= 0) rates[r] = (double)n_prompt / t.prefill_s;
     }
@@ -94,7 +88,7 @@ static weir_status bench_decode(const wr_cli *cli, weir_engine *engine, int32_t 
                                 int threads, weir_error *err) {
     double rates[MAX_REPETITIONS];
     for (int64_t r = -1; r < cli->repetitions; r++) {
-        timing t;
+        timing t = {0};
         WR_TRY(measure(engine, ids, 1, n_gen + 1, batch, &t, err)); /* the first token belongs to the prefill */
         if (r >= 0) rates[r] = (double)(n_gen * batch) / t.decode_s;
     }

@@ -78,4 +78,7 @@ weir_status wr_cli_flush(weir_error *err);
 /* "1,2,8" into numbers; ARGUMENT when malformed. */
 weir_status wr_cli_numbers(const char *option, const char *text, int64_t *out, size_t cap, size_t *n, weir_error *err);
 
+/* Seconds of a clock that only goes forward. */
+double wr_cli_now_s(void);
+
 #endif

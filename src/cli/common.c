@@ -1,6 +1,7 @@
 /* What several commands do alike: engine options, sampling options, texts, JSON lines. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -164,4 +165,10 @@ weir_status wr_cli_need_tokenizer(const wr_cli *cli, const weir_tokenizer *tok, 
     if (tok) return WEIR_OK;
     return WR_FAIL(err, WEIR_E_NOT_FOUND, "%s has no tokenizer (tokenizer.json); only `weir score --ids` can use it",
                    cli->model);
+}
+
+double wr_cli_now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

@@ -1,18 +1,11 @@
 /* weir run: answer one prompt, or chat at the terminal. */
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/chat.h"
 #include "text/chat.h"
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Ctrl-C ends the answer, not the program. */
 static volatile sig_atomic_t interrupted;
@@ -68,18 +61,18 @@ static weir_status show_event(const wr_cli *cli, const weir_event *event, weir_e
 /* Step until the sequence is finished, showing what comes. */
 static weir_status drive(const wr_cli *cli, weir_engine *engine, weir_seq *seq, wr_answer_stats *stats, answer *a,
                          weir_error *err) {
-    double start = now_s();
+    double start = wr_cli_now_s();
     for (;;) {
         const weir_event *events;
         size_t n;
         if (interrupted) weir_seq_cancel(seq);
         WR_TRY(weir_engine_step(engine, &events, &n, err));
         for (size_t i = 0; i < n; i++) {
-            if (events[i].kind == WEIR_EVENT_TOKEN && !stats->n_generated++) stats->prefill_s = now_s() - start;
+            if (events[i].kind == WEIR_EVENT_TOKEN && !stats->n_generated++) stats->prefill_s = wr_cli_now_s() - start;
             WR_TRY(append(a, events[i].text, events[i].text_bytes, err));
             WR_TRY(show_event(cli, &events[i], err));
             if (events[i].kind != WEIR_EVENT_FINISH) continue;
-            stats->decode_s = now_s() - start - stats->prefill_s;
+            stats->decode_s = wr_cli_now_s() - start - stats->prefill_s;
             stats->finish = finish_name(events[i].finish);
             if (events[i].finish == WEIR_FINISH_ERROR)
                 return WR_FAIL(err, WEIR_E_FORMAT, "the model gave no finite logit; its weights may be damaged");

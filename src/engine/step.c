@@ -72,7 +72,7 @@ static weir_seq *preempt_youngest(weir_engine *e) {
     return youngest;
 }
 
-/* Pages for the next n rows of s, taken from younger sequences if need be. 0: s itself must wait. */
+/* Pages for the next n rows of s, taken from younger sequences if need be. false: s itself must wait. */
 static bool reserve(weir_engine *e, weir_seq *s, int64_t n, int64_t *total_rows) {
     while (!wr_kv_reserve(&e->kv, s->slot, s->n_cached, s->n_cached + n)) {
         weir_seq *victim = preempt_youngest(e);
@@ -221,9 +221,9 @@ static weir_status run_head(weir_engine *e, int64_t n_wanted, weir_error *err) {
         const float *logits = wr_program_output(program, 0)->data;
         for (int64_t i = 0; i < n; i++) {
             const wr_wanted *w = &e->wanted[at + i];
-            if (w->position == w->seq->n_prompt - 1 || w->position >= w->seq->n_prompt) {
-                if (w->seq->generate) generate(e, w->seq, logits + (size_t)i * vocab);
-            } else
+            if (w->position >= w->seq->n_prompt - 1)
+                generate(e, w->seq, logits + (size_t)i * vocab);
+            else
                 score(e, w->seq, logits + (size_t)i * vocab, w->position);
         }
     }

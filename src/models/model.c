@@ -172,7 +172,7 @@ static void close_bound(wr_bound *b) {
     wr_buffer_release(b->biases);
 }
 
-/* Call visit for every matrix in file order of binding. */
+/* Call visit for every matrix, the global ones first, then layer by layer. */
 static weir_status each_matrix(wr_model *m, weir_status (*visit)(void *, wr_bound *, weir_error *), void *context,
                                weir_error *err) {
     for (int i = 0; i < WR_N_GLOBAL_SLOTS; i++)
@@ -200,10 +200,15 @@ static void pack_job(void *context, int thread, int n_threads) {
                              l->n_slices * n_threads);
 }
 
-/* The slice's part of one source array; a page it shares with the next slice is read again, no more. */
-static void drop_slice(const load_state *l, const void *data, size_t bytes) {
-    size_t begin = bytes / (size_t)l->n_slices * (size_t)l->slice, part = bytes / (size_t)l->n_slices;
-    if (data) wr_checkpoint_drop(l->model->checkpoint, (const char *)data + begin, part);
+/* Part `slice` of n of the matrix's source arrays was read; a mapped page shared with the next part is read again, no
+ * more. */
+static void drop_source(const load_state *l, size_t slice, size_t n) {
+    const wr_weight *w = &l->bound->source;
+    const void *const arrays[] = {w->data, w->scales, w->biases};
+    const size_t bytes[] = {w->data_bytes, w->scales_bytes, w->biases_bytes};
+    for (int i = 0; i < 3; i++)
+        if (arrays[i])
+            wr_checkpoint_drop(l->model->checkpoint, (const char *)arrays[i] + bytes[i] / n * slice, bytes[i] / n);
 }
 
 static weir_status load_matrix(void *context, wr_bound *b, weir_error *err) {
@@ -220,13 +225,9 @@ static weir_status load_matrix(void *context, wr_bound *b, weir_error *err) {
     l->n_slices = (int)(b->bytes / SLICE_BYTES) + 1;
     for (l->slice = 0; l->slice < l->n_slices; l->slice++) {
         wr_pool_run(l->device->pool, pack_job, l);
-        drop_slice(l, w->data, w->data_bytes);
-        drop_slice(l, w->scales, w->scales_bytes);
-        drop_slice(l, w->biases, w->biases_bytes);
+        drop_source(l, (size_t)l->slice, (size_t)l->n_slices);
     }
-    wr_checkpoint_drop(l->model->checkpoint, w->data, w->data_bytes);
-    if (w->scales) wr_checkpoint_drop(l->model->checkpoint, w->scales, w->scales_bytes);
-    if (w->biases) wr_checkpoint_drop(l->model->checkpoint, w->biases, w->biases_bytes);
+    drop_source(l, 0, 1); /* aligned copies go only as a whole */
     b->args.packed = 1;
     WR_TRY(wr_buffer_view((char *)l->model->weights + b->offset, b->bytes, &b->data, err));
     l->done_bytes += b->bytes;
