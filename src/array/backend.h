@@ -14,8 +14,11 @@ typedef struct wr_tensor {
 } wr_tensor;
 
 typedef struct wr_step wr_step;
+struct wr_launcher;
 /* Runs one thread's share of a step. Thread counts must never change bits: split by outputs, never inside a sum. */
 typedef void (*wr_kernel)(const wr_step *step, int thread, int n_threads);
+/* Describes the step's kernels to the launcher of a backend whose kernels do not run on host threads. */
+typedef weir_status (*wr_launch_fn)(const wr_step *step, struct wr_launcher *launcher, weir_error *err);
 
 /* One call of one kernel inside a program; everything is fixed when the program is compiled (data pointers of
  * inputs are set again by wr_program_run for ad-hoc graphs). */
@@ -32,20 +35,49 @@ struct wr_step {
     wr_tensor *in;        /* [n_in] */
     void *scratch;        /* scratch_bytes of the kernel row, shared by all threads, 64-byte aligned */
     const void *prepared; /* result of the kernel's prepare step, when it has one */
+    const void *device;   /* wr_runtime.traits of a backend that has one; NULL on the CPU */
+    wr_launch_fn launch;  /* backends with a runtime: instead of kernel */
 };
 
 /* A kernel that a backend offers for an op. The first row whose fits() is true is used; the reference is last.
  * A kernel may ask for a prepare step on one input (activations quantised to integers, say): the compiler runs it
  * before, once for all steps that read the same input with the same prepare function. */
 typedef struct wr_kernel_row {
-    const char *name;                  /* "avx2", "ref" */
+    const char *name;                  /* "avx2", "ref"; NULL ends the list */
     bool (*fits)(const wr_step *step); /* pure; NULL: always. Looks at shapes, dtypes, strides, args */
     wr_kernel run;
     size_t (*scratch_bytes)(const wr_step *step, int n_threads); /* NULL: none */
     wr_kernel prepare; /* NULL: none. Sees the step with in[prepare_input]; writes step->scratch */
     int prepare_input;
     size_t (*prepare_bytes)(const wr_step *step);
+    wr_launch_fn launch;         /* backends with a runtime: instead of run, */
+    wr_launch_fn prepare_launch; /* and instead of prepare */
 } wr_kernel_row;
+
+/* A backend with memory and an order of execution of its own: a GPU. All functions may be called by any thread; work of
+ * one context runs in the order in which it was given. Sizes in bytes; device pointers are only handed back. */
+typedef struct wr_runtime {
+    /* ordinal: which device of its kind. */
+    weir_status (*open)(int ordinal, void **context, weir_error *err);
+    void (*close)(void *context);
+    const void *(*traits)(const void *context); /* what kernels may know of the device */
+    weir_status (*alloc)(void *context, size_t bytes, void **out, weir_error *err); /* zeroed, 256-byte aligned */
+    void (*free)(void *context, void *p, size_t bytes);
+    /* Host memory that the device reads and writes at the same address (pinned). */
+    weir_status (*host_alloc)(void *context, size_t bytes, void **out, weir_error *err);
+    void (*host_free)(void *context, void *p);
+    /* Copies; they wait for work given before and return when done. */
+    weir_status (*upload)(void *context, void *to, const void *from, size_t bytes, weir_error *err);
+    weir_status (*download)(void *context, void *to, const void *from, size_t bytes, weir_error *err);
+    /* The steps as one graph. Everything is fixed when it is made; launching it allocates nothing. */
+    weir_status (*graph_new)(void *context, const wr_step *steps, int n, void **out, weir_error *err);
+    void (*graph_free)(void *context, void *graph);
+    weir_status (*graph_launch)(void *context, void *graph, weir_error *err);
+    /* The same steps, started one by one: the reference path. */
+    weir_status (*run)(void *context, const wr_step *steps, int n, weir_error *err);
+    /* Until all work given so far is done. Reports what went wrong in it. */
+    weir_status (*wait)(void *context, weir_error *err);
+} wr_runtime;
 
 typedef struct wr_backend {
     const char *name; /* "cpu" */
@@ -58,6 +90,7 @@ typedef struct wr_backend {
     /* Write that layout; data, scales, biases as published; each thread its share. */
     void (*pack)(const wr_linear_args *args, const void *data, const void *scales, const void *biases, void *packed,
                  int thread, int n_threads);
+    const wr_runtime *runtime; /* NULL: kernels run on host threads over host memory */
 } wr_backend;
 
 /* Each backend room defines its own. */
