@@ -1,0 +1,109 @@
+/* Paged attention: what its host code and its kernels share. The numbers that fix bits stand in attention.cuh. */
+#ifndef WR_CUDA_KERNELS_ATTENTION_H
+#define WR_CUDA_KERNELS_ATTENTION_H
+
+#include <stdint.h>
+
+enum {
+    WR_ATTN_PAGE = 64,             /* keys a page on the fast path */
+    WR_ATTN_TILE_ROWS = 32,        /* query rows (tokens x group) of a decode item at most */
+    WR_ATTN_PREFILL_MIN_ROWS = 64, /* a run of so many rows goes to the prefill kernel where there is one */
+    WR_ATTN_SCHEDULE_THREADS = 1024,
+};
+
+typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
+
+/* A piece of decode work, for every KV head: query rows first .. first + n_rows - 1 of one run of consecutive rows and
+ * positions, where query row i is head i % group of the group and row `row` + i / group of q, at position
+ * pos + i / group. The item walks spans span .. span + n_spans - 1. */
+typedef struct wr_attn_item {
+    int32_t row;     /* of q */
+    int32_t pos;     /* of that row */
+    int32_t seq;     /* -1: rows that give 0 */
+    int32_t first;   /* the first query row's head in the group: 0 .. group - 1 */
+    int32_t n_rows;  /* 1 .. WR_ATTN_TILE_ROWS */
+    int32_t span;    /* absolute */
+    int32_t n_spans; /* 0: nothing is seen */
+    /* Several items share the tile when tile_spans > 0: each takes one span, writes its part to
+     * partial[partial + (index * kv_heads + head) * n_rows + i], index = span - tile_span, and the last one to arrive
+     * at counters[counter * kv_heads + head] merges all. */
+    int32_t tile_span, tile_spans;
+    uint32_t partial;
+    uint32_t counter;
+    int32_t unused;
+} wr_attn_item;
+
+/* A piece of prefill work, for every head: rows row .. row + n_rows - 1 of q, at positions pos, pos + 1, ... */
+typedef struct wr_attn_prefill_item {
+    int32_t row, n_rows, pos, seq;
+} wr_attn_prefill_item;
+
+/* Head of the schedule. Items come in the order of falling work. The counters are 0 before and after each attention
+ * kernel; the kernels leave them so. */
+typedef struct wr_attn_schedule {
+    uint32_t n_items;        /* decode; each is done for every KV head */
+    uint32_t n_prefill;      /* prefill; each is done for every head */
+    uint32_t next, done;     /* decode kernel: pieces handed out, blocks that are through */
+    uint32_t prefill_next;   /* free for the prefill kernel */
+    uint32_t prefill_done;   /* free for the prefill kernel */
+    uint32_t n_partial_rows; /* taken */
+    uint32_t n_counters;     /* taken */
+    uint32_t unused[24];
+} wr_attn_schedule;
+
+/* One struct for every kernel of the family. q [T, H, D], pages [P, page, G, D or E], out [T, H, E], contiguous. */
+typedef struct wr_attn_params {
+    const void *q, *k, *v;
+    void *out;
+    const int32_t *table; /* [n_seqs, max_pages] */
+    const int32_t *row_seq, *row_pos;
+    const float *sinks; /* NULL: none */
+    /* The schedule. */
+    wr_attn_schedule *schedule;
+    wr_attn_item *items;
+    wr_attn_prefill_item *prefill;
+    uint32_t *counters; /* [n_counters, G] */
+    float *partial;     /* [partial rows, E] */
+    float *partial_ml;  /* [partial rows, 2]: m, l */
+    int64_t n_pages;    /* P */
+    int64_t max_pages;  /* entries of the table a sequence */
+    int64_t window;     /* 0: none */
+    int32_t page;       /* keys a page */
+    int32_t n_rows;     /* T */
+    int32_t n_heads;    /* H */
+    int32_t kv_heads;   /* G */
+    int32_t group;      /* H / G */
+    int32_t head_dim;   /* D */
+    int32_t value_dim;  /* E */
+    int32_t n_seqs;     /* S */
+    int32_t q_type;     /* wr_attn_type */
+    int32_t kv_type;    /* of k */
+    int32_t v_type;     /* reference kernel only: of v */
+    int32_t out_type;
+    float log2_factor;   /* c: a weight is 2^(c * (score - maximum)) */
+    float softcap;       /* 0: none */
+    float softcap_scale; /* scale / softcap: score = softcap * tanh(softcap_scale * dot) */
+    float scale;         /* reference kernel for f32 only */
+} wr_attn_params;
+
+/* The prepare kernel's own. One block. */
+typedef struct wr_attn_schedule_params {
+    const int32_t *row_seq, *row_pos;
+    wr_attn_schedule *schedule;
+    wr_attn_item *items; /* [max_items] */
+    wr_attn_prefill_item *prefill;
+    uint32_t *counters;
+    int32_t *run_start, *run_end; /* [T] each: scratch */
+    int32_t *tiles;               /* [max_tiles, 2]: row and first; scratch */
+    int64_t n_keys;               /* max_pages * page: positions from here on hold nothing */
+    int64_t window;
+    int32_t n_rows, n_seqs, kv_heads, group;
+    int32_t block;        /* keys of a softmax block */
+    int32_t prefill_tile; /* rows of a prefill item at most; 0: all rows are decode work */
+    int32_t n_blocks;     /* grid of the decode kernel */
+    int32_t max_tiles, max_items;
+    uint32_t max_partial_rows;
+    uint32_t max_counters;
+} wr_attn_schedule_params;
+
+#endif
