@@ -146,6 +146,78 @@ fail:
     return status;
 }
 
+/* Of a path that is being made. */
+static weir_status fail_create(weir_error *err, const char *path, int code) {
+    if (code == EEXIST) return WR_FAIL(err, WEIR_E_STATE, "%s exists already", path);
+    if (code == ENOENT)
+        return WR_FAIL(err, WEIR_E_NOT_FOUND, "cannot create %s: the folder it is to lie in does not exist", path);
+    return fail_errno(err, "create", path, code);
+}
+
+weir_status wr_out_create(const char *path, uint64_t bytes, wr_out *out, weir_error *err) {
+    *out = (wr_out){.fd = -1, .path = wr_strdup(path)};
+    if (!out->path) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the name %s", path);
+    out->fd = injected() ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int code = out->fd < 0 ? errno : 0;
+    if (out->fd >= 0 && bytes && (injected() || fallocate(out->fd, 0, 0, (off_t)bytes) != 0)) {
+        /* Not every file system can reserve room; there a full disk shows when writing. */
+        code = errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+        if (code) (void)unlink(path);
+    }
+    if (!code) return WEIR_OK;
+    (void)wr_out_close(out, NULL);
+    return fail_create(err, path, code);
+}
+
+weir_status wr_out_write(const wr_out *out, uint64_t offset, const void *data, size_t bytes, weir_error *err) {
+    const uint8_t *from = data;
+    while (bytes) {
+        ssize_t put = injected() ? -1 : pwrite(out->fd, from, bytes, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return fail_errno(err, "write", out->path, errno);
+        from += put, offset += (uint64_t)put, bytes -= (size_t)put;
+    }
+    return WEIR_OK;
+}
+
+weir_status wr_out_close(wr_out *out, weir_error *err) {
+    weir_status status = WEIR_OK;
+    if (out->fd >= 0 && (close(out->fd) != 0 || injected())) status = fail_errno(err, "write", out->path, errno);
+    wr_free(out->path);
+    *out = (wr_out){.fd = -1};
+    return status;
+}
+
+weir_status wr_file_write(const char *path, const void *data, size_t bytes, weir_error *err) {
+    wr_out out;
+    WR_TRY(wr_out_create(path, bytes, &out, err));
+    weir_status status = wr_out_write(&out, 0, data, bytes, err);
+    weir_status closed = wr_out_close(&out, status == WEIR_OK ? err : NULL);
+    if (status == WEIR_OK) status = closed;
+    if (status != WEIR_OK) (void)unlink(path);
+    return status;
+}
+
+weir_status wr_folder_create(const char *path, weir_error *err) {
+    if (!injected() && mkdir(path, 0777) == 0) return WEIR_OK;
+    return fail_create(err, path, errno);
+}
+
+weir_status wr_path_rename(const char *from, const char *to, weir_error *err) {
+    if (!injected() && rename(from, to) == 0) return WEIR_OK;
+    int code = errno;
+    weir_status status = fail_errno(err, "rename", from, code);
+    wr_err_context(err, "to %s", to);
+    return status;
+}
+
+bool wr_path_remove(const char *path) { return unlink(path) == 0 || rmdir(path) == 0 || errno == ENOENT; }
+
+bool wr_path_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 static bool has_type(const char *path, mode_t type) {
     struct stat info;
     return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == type;

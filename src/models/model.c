@@ -9,14 +9,14 @@
  * weight twice. */
 enum { WEIGHT_ALIGN = 64, MODEL_ARENA_CAP_BYTES = 1 << 28, SLICE_BYTES = 8 << 20 };
 
-static const wr_family *find_family(const char *model_type) {
+const wr_family *wr_family_find(const char *model_type) {
     for (const wr_family *const *f = wr_families; *f; f++)
         for (const char *const *t = (*f)->model_types; *t; t++)
             if (!strcmp(*t, model_type)) return *f;
     return NULL;
 }
 
-static int64_t dim_value(const wr_hyper *h, wr_dim dim) {
+int64_t wr_rule_dim(const wr_hyper *h, wr_dim dim) {
     switch (dim) {
     case WR_DIM_HIDDEN: return h->hidden;
     case WR_DIM_Q: return h->n_heads * h->head_dim;
@@ -29,7 +29,7 @@ static int64_t dim_value(const wr_hyper *h, wr_dim dim) {
     return 0;
 }
 
-static bool rule_applies(const wr_weight_rule *rule, const wr_hyper *h) {
+bool wr_rule_applies(const wr_weight_rule *rule, const wr_hyper *h) {
     switch (rule->when) {
     case WR_ALWAYS: return true;
     case WR_IF_UNTIED: return !h->tied;
@@ -38,6 +38,16 @@ static bool rule_applies(const wr_weight_rule *rule, const wr_hyper *h) {
     case WR_IF_MLP_BIAS: return h->mlp_bias;
     }
     return false;
+}
+
+bool wr_rule_per_layer(const wr_weight_rule *rule) { return strstr(rule->name, "%d") != NULL; }
+
+void wr_rule_name(const wr_weight_rule *rule, int64_t layer, char *out, size_t cap) {
+    const char *percent = strstr(rule->name, "%d");
+    if (percent)
+        snprintf(out, cap, "%.*s%lld%s", (int)(percent - rule->name), rule->name, (long long)layer, percent + 2);
+    else
+        snprintf(out, cap, "%s", rule->name);
 }
 
 static weir_status bind_vector(wr_model *m, wr_bound *b, weir_error *err) {
@@ -71,19 +81,14 @@ static weir_status bind_matrix(wr_model *m, const wr_backend *backend, wr_bound 
 
 static weir_status bind_rule(wr_model *m, const wr_backend *backend, const wr_weight_rule *rule, int64_t layer,
                              weir_error *err) {
-    if (!rule_applies(rule, &m->hyper)) return WEIR_OK;
+    if (!wr_rule_applies(rule, &m->hyper)) return WEIR_OK;
     char name[256];
-    const char *percent = strstr(rule->name, "%d");
-    if (percent)
-        snprintf(name, sizeof name, "%.*s%lld%s", (int)(percent - rule->name), rule->name, (long long)layer,
-                 percent + 2);
-    else
-        snprintf(name, sizeof name, "%s", rule->name);
-    wr_bound *b = percent ? &m->layers[layer * WR_N_SLOTS + rule->slot] : &m->global[rule->slot];
+    wr_rule_name(rule, layer, name, sizeof name);
+    wr_bound *b = wr_rule_per_layer(rule) ? &m->layers[layer * WR_N_SLOTS + rule->slot] : &m->global[rule->slot];
     b->name = wr_arena_strdup(&m->arena, name);
     if (!b->name) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory for its name", name);
-    b->args.rows = dim_value(&m->hyper, rule->rows);
-    b->args.cols = dim_value(&m->hyper, rule->cols);
+    b->args.rows = wr_rule_dim(&m->hyper, rule->rows);
+    b->args.cols = wr_rule_dim(&m->hyper, rule->cols);
     b->args.experts = 1;
     b->present = true;
     return rule->cols == WR_DIM_NONE ? bind_vector(m, b, err) : bind_matrix(m, backend, b, err);
@@ -91,7 +96,7 @@ static weir_status bind_rule(wr_model *m, const wr_backend *backend, const wr_we
 
 static weir_status bind_table(wr_model *m, const wr_backend *backend, const wr_weight_rule *rules, weir_error *err) {
     for (const wr_weight_rule *r = rules; r->name; r++) {
-        int64_t n = strstr(r->name, "%d") ? m->hyper.n_layers : 1;
+        int64_t n = wr_rule_per_layer(r) ? m->hyper.n_layers : 1;
         for (int64_t layer = 0; layer < n; layer++) WR_TRY(bind_rule(m, backend, r, layer, err));
     }
     return WEIR_OK;
@@ -133,7 +138,7 @@ static weir_status open_model(wr_model *m, const wr_backend *backend, weir_error
     const wr_config *config = wr_checkpoint_config(m->checkpoint);
     const char *model_type;
     WR_TRY(wr_config_string_or(config, "model_type", "", &model_type, err));
-    m->family = find_family(model_type);
+    m->family = wr_family_find(model_type);
     if (!m->family)
         return WR_FAIL(
             err, WEIR_E_UNSUPPORTED,

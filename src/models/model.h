@@ -106,6 +106,13 @@ struct wr_family {
 extern const wr_family *const wr_families[];   /* NULL-ended */
 extern const wr_weight_rule wr_rules_common[]; /* names that every family here shares; ended by name NULL */
 
+/* What a weight table says of a configuration, for those who walk it. */
+const wr_family *wr_family_find(const char *model_type); /* NULL when there is none */
+int64_t wr_rule_dim(const wr_hyper *hyper, wr_dim dim);
+bool wr_rule_applies(const wr_weight_rule *rule, const wr_hyper *hyper);
+bool wr_rule_per_layer(const wr_weight_rule *rule);
+void wr_rule_name(const wr_weight_rule *rule, int64_t layer, char *out, size_t cap);
+
 /* Find the family, read the configuration, bind every weight; nothing is loaded, so this serves `weir inspect`. */
 weir_status wr_model_open(wr_checkpoint *checkpoint, const wr_backend *backend, wr_model **out, weir_error *err);
 /* Lay the weights out for the backend. progress may be NULL. */
