@@ -50,6 +50,7 @@ typedef struct wr_kernel_row {
     wr_kernel prepare; /* NULL: none. Sees the step with in[prepare_input]; writes step->scratch */
     int prepare_input;
     size_t (*prepare_bytes)(const wr_step *step);
+    bool prepare_by_args;        /* the prepared result depends on the step's args too */
     wr_launch_fn launch;         /* backends with a runtime: instead of run, */
     wr_launch_fn prepare_launch; /* and instead of prepare */
 } wr_kernel_row;
@@ -63,6 +64,12 @@ typedef struct wr_runtime {
     const void *(*traits)(const void *context); /* what kernels may know of the device */
     weir_status (*alloc)(void *context, size_t bytes, void **out, weir_error *err); /* zeroed, 256-byte aligned */
     void (*free)(void *context, void *p, size_t bytes);
+    /* The same for memory that stays: an engine's arenas. */
+    weir_status (*reserve)(void *context, size_t bytes, void **out, weir_error *err);
+    void (*release)(void *context, void *p, size_t bytes);
+    /* Give freed memory back to the system; *bytes: how much. Waits. */
+    weir_status (*trim)(void *context, size_t *bytes, weir_error *err);
+    weir_status (*memory)(void *context, size_t *free_bytes, size_t *total_bytes, weir_error *err);
     /* Host memory that the device reads and writes at the same address (pinned). */
     weir_status (*host_alloc)(void *context, size_t bytes, void **out, weir_error *err);
     void (*host_free)(void *context, void *p);
@@ -93,7 +100,11 @@ typedef struct wr_backend {
     const wr_runtime *runtime; /* NULL: kernels run on host threads over host memory */
 } wr_backend;
 
-/* Each backend room defines its own. */
+/* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
+enum { WR_BACKEND_VERSION = 2 };
+
 const wr_backend *wr_backend_cpu(void);
+/* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */
+const wr_backend *wr_backend_cuda(int version);
 
 #endif

@@ -30,6 +30,7 @@ static wr_step *sketch(wr_compiler *c, const wr_draft *d) {
     if (!step || !in) return NULL;
     step->op = d->op;
     step->args = d->args;
+    step->device = c->traits;
     step->n_in = d->n_in;
     step->in = in;
     for (int i = 0; i < d->n_in; i++) fill_tensor(c, d->in[i], &in[i]);
@@ -39,8 +40,8 @@ static wr_step *sketch(wr_compiler *c, const wr_draft *d) {
 
 static weir_status choose_row(const wr_compiler *c, wr_draft *d, weir_error *err) {
     const wr_kernel_row *rows = c->device->backend->kernels(d->op);
-    for (int i = 0; rows && rows[i].run; i++) {
-        if (c->reference && rows[i + 1].run) continue;
+    for (int i = 0; rows && rows[i].name; i++) {
+        if (c->reference && rows[i + 1].name) continue;
         if (rows[i].fits && !rows[i].fits(d->step)) continue;
         d->row = &rows[i];
         return WEIR_OK;
@@ -63,8 +64,9 @@ static weir_status add_prepare(wr_compiler *c, int32_t id, int first_prepare, we
     bool state = c->storages[c->values[input].storage].written;
     for (int p = c->n_drafts - 1; p >= first_prepare && !state; p--) {
         const wr_draft *other = &c->drafts[p], *user = &c->drafts[other->prepares];
-        if (user->row->prepare == row->prepare && user->in[user->row->prepare_input] == input &&
-            c->storages[other->scratch].bytes == (int64_t)bytes) {
+        if (user->row->prepare == row->prepare && user->row->prepare_launch == row->prepare_launch &&
+            user->in[user->row->prepare_input] == input && c->storages[other->scratch].bytes == (int64_t)bytes &&
+            (!row->prepare_by_args || !memcmp(user->args, d->args, wr_ops[d->op].args_bytes))) {
             d->prepared = other->scratch;
             return WEIR_OK;
         }
@@ -94,7 +96,7 @@ weir_status wr_choose_kernels(wr_compiler *c, weir_error *err) {
         d->step = sketch(c, d);
         if (!d->step) return no_memory(err);
         WR_TRY(choose_row(c, d, err));
-        if (d->row->prepare) {
+        if (d->row->prepare || d->row->prepare_launch) {
             WR_TRY(add_prepare(c, i, n, err));
             d = &c->drafts[i];
         }
@@ -245,6 +247,8 @@ static void lay_out(wr_compiler *c, writer *w, wr_program *program, wr_binding *
                           .barrier = d->barrier,
                           .solo = is_solo(c, d),
                           .kernel = d->is_prepare ? d->row->prepare : d->row->run,
+                          .launch = d->is_prepare ? d->row->prepare_launch : d->row->launch,
+                          .device = c->traits,
                           .variant = d->row->name,
                           .args = args,
                           .out = user->step->out,
@@ -326,16 +330,25 @@ static weir_status build(wr_compiler *c, const wr_program_options *options, wr_p
                            c->arena_bytes, options->arena_bytes);
         }
     } else if (c->arena_bytes > 0) {
-        program->arena = wr_pages_alloc(c->arena_bytes);
-        program->owns_arena = true;
-        if (!program->arena) {
+        weir_status status = wr_device_alloc(c->device, c->arena_bytes, &program->arena, err);
+        program->owns_arena = status == WEIR_OK;
+        if (status != WEIR_OK) {
+            wr_err_context(err, "activations of a program");
             wr_program_free(program);
-            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of activations", c->arena_bytes);
+            return status;
         }
     }
     bases[0] = program->arena;
     for (int i = 0; i < c->n_leaves; i++) bases[1 + i] = c->leaves[i]->data;
     wr_program_bind(program, bindings, bases);
+    const wr_runtime *runtime = c->device->backend->runtime;
+    weir_status status = WEIR_OK;
+    if (runtime && !wr_trace_times())
+        status = runtime->graph_new(c->device->context, program->steps, program->n_steps, &program->graph, err);
+    if (status != WEIR_OK) {
+        wr_program_free(program);
+        return status;
+    }
     *out = program;
     return WEIR_OK;
 }
@@ -377,6 +390,7 @@ weir_status wr_compile(weir_array *const *outputs, int n_outputs, const wr_progr
     c.no_fusion = options && options->no_fusion;
     c.for_eval = mode == WR_COMPILE_EVAL;
     c.n_threads = wr_pool_threads(c.device->pool);
+    if (c.device->backend->runtime) c.traits = c.device->backend->runtime->traits(c.device->context);
     weir_status status;
     WR_TRY_GOTO(status, wr_draft_steps(&c, outputs, n_outputs, err), done);
     WR_TRY_GOTO(status, wr_fuse(&c, err), done);

@@ -53,6 +53,7 @@ typedef struct wr_compiler {
     wr_arena *memory;
     bool reference, no_fusion, for_eval;
     int n_threads;
+    const void *traits; /* of a device with a runtime */
 
     weir_array **nodes; /* reachable, in order of creation */
     int n_nodes;
@@ -114,6 +115,7 @@ struct wr_program {
     void *arena;
     size_t arena_bytes, own_bytes;
     bool owns_arena;
+    void *graph;       /* of the backend's runtime; NULL: the steps are started one by one */
     bool serial;       /* too little work to wake the pool */
     uint64_t *step_ns; /* WEIR_TRACE=time */
     uint64_t n_runs;

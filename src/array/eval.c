@@ -28,7 +28,7 @@ struct wr_program_cache {
     size_t arena_bytes;
 };
 
-weir_status wr_device_open(const wr_backend *backend, int n_threads, weir_device **out, weir_error *err) {
+weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads, weir_device **out, weir_error *err) {
     *out = NULL;
     weir_device *d = wr_calloc(1, sizeof *d);
     struct wr_program_cache *cache = wr_calloc(1, sizeof *cache);
@@ -37,7 +37,9 @@ weir_status wr_device_open(const wr_backend *backend, int n_threads, weir_device
         status = WR_FAIL(err, WEIR_E_MEMORY, "no memory for a device");
     else
         status = wr_pool_open(n_threads, &d->pool, err);
+    if (status == WEIR_OK && backend->runtime) status = backend->runtime->open(ordinal, &d->context, err);
     if (status != WEIR_OK) {
+        if (d) wr_pool_close(d->pool);
         wr_free(d);
         wr_free(cache);
         return status;
@@ -61,7 +63,8 @@ void weir_device_close(weir_device *device) {
     if (!device) return;
     struct wr_program_cache *cache = device->cache;
     for (int i = 0; i < N_ENTRIES; i++) free_entry(&cache->entries[i]);
-    wr_pages_free(cache->arena, cache->arena_bytes);
+    wr_device_free(device, cache->arena, cache->arena_bytes);
+    if (device->backend->runtime) device->backend->runtime->close(device->context);
     pthread_mutex_destroy(&cache->lock);
     pthread_mutex_destroy(&cache->run_lock);
     wr_free(cache);
@@ -174,22 +177,22 @@ static weir_status run_bound(weir_device *device, wr_program *program, void **ba
     weir_status status = WEIR_OK;
     pthread_mutex_lock(&cache->run_lock);
     if (program->arena_bytes > cache->arena_bytes) {
-        wr_pages_free(cache->arena, cache->arena_bytes);
+        wr_device_free(device, cache->arena, cache->arena_bytes);
+        cache->arena = NULL;
         cache->arena_bytes = 0;
-        cache->arena = wr_pages_alloc(program->arena_bytes);
-        if (cache->arena)
+        status = wr_device_alloc(device, program->arena_bytes, &cache->arena, err);
+        if (status == WEIR_OK)
             cache->arena_bytes = program->arena_bytes;
         else
-            status =
-                WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of intermediate results", program->arena_bytes);
+            wr_err_context(err, "intermediate results of an evaluation");
     }
     if (status == WEIR_OK) {
         bases[0] = cache->arena;
         wr_program_bind(program, program->bindings, bases);
         status = wr_program_run(program, err);
     }
-    if (cache->arena_bytes > KEEP_ARENA_BYTES) {
-        wr_pages_free(cache->arena, cache->arena_bytes);
+    if (cache->arena_bytes > KEEP_ARENA_BYTES && wr_device_is_host(device)) {
+        wr_device_free(device, cache->arena, cache->arena_bytes);
         cache->arena = NULL;
         cache->arena_bytes = 0;
     }
@@ -207,7 +210,7 @@ static weir_status run_program(weir_device *device, wr_program *program, wr_buff
     if (!bases || !fresh) status = WR_FAIL(err, WEIR_E_MEMORY, "no memory for evaluating");
     for (int i = 0; i < program->n_leaves && status == WEIR_OK; i++) bases[1 + i] = leaves[i]->data;
     while (made < n_new && status == WEIR_OK) {
-        status = wr_buffer_new(program->output_bytes[made], &fresh[made], err);
+        status = wr_buffer_new_on(device, program->output_bytes[made], &fresh[made], err);
         if (status == WEIR_OK) {
             bases[first + made] = fresh[made]->data;
             made++;

@@ -1,4 +1,4 @@
-/* Graphs, their nodes and the buffers under them. A graph owns one arena; a node is never freed alone. */
+/* Graphs and their nodes. A graph owns one arena; a node is never freed alone. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -6,57 +6,6 @@
 
 /* Nodes, shapes and args of one graph; data lie in buffers. An engine's largest program needs a few MB. */
 static const size_t GRAPH_CAP_BYTES = (size_t)1 << 30;
-
-/* ---- buffers ---- */
-
-/* Below this a buffer lies behind its header: a scalar must not cost a page and a system call. */
-enum { PAGES_FROM_BYTES = 256 << 10, ALIGN = 64 };
-
-static weir_status buffer_header(size_t extra, size_t bytes, wr_buffer **out, weir_error *err) {
-    size_t total;
-    wr_buffer *b = wr_add_size(sizeof *b, extra, &total) ? wr_calloc(1, total) : NULL;
-    if (!b) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a buffer of %zu bytes", bytes);
-    atomic_init(&b->count, 1);
-    b->bytes = bytes;
-    *out = b;
-    return WEIR_OK;
-}
-
-weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err) {
-    wr_buffer *b;
-    bool pages = bytes >= PAGES_FROM_BYTES;
-    WR_TRY(buffer_header(pages ? 0 : bytes + ALIGN, bytes, &b, err));
-    b->owned = true;
-    b->pages = pages;
-    if (pages) {
-        b->data = wr_pages_alloc(bytes);
-        if (!b->data) {
-            wr_free(b);
-            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a buffer of %zu bytes", bytes);
-        }
-    } else {
-        b->data = (void *)(((uintptr_t)(b + 1) + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
-    }
-    *out = b;
-    return WEIR_OK;
-}
-
-weir_status wr_buffer_view(void *data, size_t bytes, wr_buffer **out, weir_error *err) {
-    WR_TRY(buffer_header(0, bytes, out, err));
-    (*out)->data = data;
-    return WEIR_OK;
-}
-
-wr_buffer *wr_buffer_retain(wr_buffer *buffer) {
-    if (buffer) atomic_fetch_add_explicit(&buffer->count, 1, memory_order_relaxed);
-    return buffer;
-}
-
-void wr_buffer_release(wr_buffer *buffer) {
-    if (!buffer || atomic_fetch_sub_explicit(&buffer->count, 1, memory_order_acq_rel) != 1) return;
-    if (buffer->pages) wr_pages_free(buffer->data, buffer->bytes);
-    wr_free(buffer);
-}
 
 /* ---- shapes ---- */
 
@@ -277,7 +226,8 @@ const void *weir_array_data(const weir_array *array) {
     if (!array || array->poisoned || !array->buffer) return NULL;
     if (wr_n_elements(array->n_dims, array->shape) == 0) return NULL;
     if (!wr_is_contiguous(array->n_dims, array->shape, array->strides)) return NULL;
-    return (const char *)array->buffer->data + array->offset * (int64_t)weir_dtype_bytes(array->dtype);
+    const char *data = wr_buffer_host(array->buffer);
+    return data ? data + array->offset * (int64_t)weir_dtype_bytes(array->dtype) : NULL;
 }
 
 weir_dtype weir_array_dtype(const weir_array *array) { return array ? array->dtype : WEIR_DTYPE_F32; }

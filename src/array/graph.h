@@ -7,18 +7,29 @@
 #include "array/backend.h"
 #include "base/mem.h"
 #include "weir/ops.h"
-#include "weir/ops.h"
 
 /* Counted storage: data of leaves, evaluated results, weights, KV pages. */
 typedef struct wr_buffer {
     atomic_int count;
-    void *data;
+    void *data; /* where kernels find it: host or device memory */
     size_t bytes;
-    bool owned; /* else borrowed and outlives the buffer */
-    bool pages; /* owned and from wr_pages_alloc; small ones lie behind the header in one block */
+    weir_device *device; /* whose memory it is; NULL: the host's, or borrowed */
+    enum {
+        WR_BUFFER_VIEW,   /* borrowed, outlives the buffer */
+        WR_BUFFER_INLINE, /* behind the header, in one block */
+        WR_BUFFER_PAGES,  /* from wr_pages_alloc */
+        WR_BUFFER_DEVICE
+    } kind;
+    void *mirror; /* host copy of device memory, made when it is asked for */
 } wr_buffer;
-weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err);              /* zeroed */
+weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err); /* in host memory, zeroed */
+/* Where the device's kernels can use it; zeroed. */
+weir_status wr_buffer_new_on(weir_device *device, size_t bytes, wr_buffer **out, weir_error *err);
 weir_status wr_buffer_view(void *data, size_t bytes, wr_buffer **out, weir_error *err); /* borrowed */
+/* Copy into its start. */
+weir_status wr_buffer_write(wr_buffer *buffer, const void *data, size_t bytes, weir_error *err);
+/* Its bytes where the host can read them: the data itself, or a copy made now (NULL when that failed). */
+const void *wr_buffer_host(wr_buffer *buffer);
 wr_buffer *wr_buffer_retain(wr_buffer *buffer);
 void wr_buffer_release(wr_buffer *buffer);
 
@@ -43,11 +54,25 @@ struct weir_array {
 
 struct weir_device {
     const wr_backend *backend;
+    void *context; /* of the backend's runtime, when it has one */
     wr_pool *pool;
     struct wr_program_cache *cache;
 };
-/* A device over any backend; weir_device_open is this over the named one. Close with weir_device_close. */
-weir_status wr_device_open(const wr_backend *backend, int n_threads, weir_device **out, weir_error *err);
+/* A device over any backend; weir_device_open is this over the named one. ordinal: which of its kind. Close with
+ * weir_device_close. */
+weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads, weir_device **out, weir_error *err);
+/* The backend of a device name and its ordinal, without opening it. */
+weir_status wr_device_backend(const char *name, const wr_backend **backend, int *ordinal, weir_error *err);
+/* Memory that the device's kernels use: zeroed, at least 64-byte aligned. */
+weir_status wr_device_alloc(weir_device *device, size_t bytes, void **out, weir_error *err);
+void wr_device_free(weir_device *device, void *p, size_t bytes);
+/* Between host memory and the device's; both return when the bytes are there. */
+weir_status wr_device_upload(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
+weir_status wr_device_download(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
+/* Until all programs started so far are done. */
+weir_status wr_device_wait(weir_device *device, weir_error *err);
+/* Do its kernels run over host memory? */
+bool wr_device_is_host(const weir_device *device);
 
 /* New node; runs infer; on any fault records the graph's first error and returns the poisoned node. args are copied.
  * Never NULL. */

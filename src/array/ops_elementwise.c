@@ -20,9 +20,13 @@ weir_array *weir_from_data(weir_graph *g, weir_dtype dtype, int n_dims, const in
     size_t bytes = (size_t)size * weir_dtype_bytes(dtype);
     wr_buffer *buffer;
     weir_error fault;
-    weir_status status = wr_buffer_new(bytes, &buffer, &fault);
+    weir_status status = wr_buffer_new_on(g->device, bytes, &buffer, &fault);
     if (status != WEIR_OK) return wr_poison(g, status, "from_data: %s", fault.message);
-    if (bytes) memcpy(buffer->data, data, bytes);
+    status = wr_buffer_write(buffer, data, bytes, &fault);
+    if (status != WEIR_OK) {
+        wr_buffer_release(buffer);
+        return wr_poison(g, status, "from_data: %s", fault.message);
+    }
     weir_array *a = wr_leaf(g, dtype, n_dims, shape, NULL, 0, buffer);
     wr_buffer_release(buffer);
     return a;

@@ -22,7 +22,10 @@ typedef struct wr_program_options {
 weir_status wr_program_new(weir_array *const *outputs, int n_outputs, const wr_program_options *options,
                            wr_program **out, weir_error *err);
 void wr_program_free(wr_program *program);
-/* Run on the device's threads; no heap use. */
+/* Begin a run: on the CPU it is over when this returns, elsewhere it goes on after; programs of one device run in the
+ * order in which they were started. No heap use. */
+weir_status wr_program_start(wr_program *program, weir_error *err);
+/* Start, and wait until it and all before it are done. */
 weir_status wr_program_run(wr_program *program, weir_error *err);
 /* Where output i lies after a run: contiguous, valid until the next run of any program on the same arena. */
 const wr_tensor *wr_program_output(const wr_program *program, int i);

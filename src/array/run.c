@@ -50,11 +50,33 @@ static void run_steps_timed(void *context, int thread, int n_threads) {
     }
 }
 
-weir_status wr_program_run(wr_program *program, weir_error *err) {
+/* One step at a time, each waited for: what a kernel costs, its launch included. */
+static weir_status run_on_device_timed(wr_program *program, weir_error *err) {
+    const wr_runtime *runtime = program->device->backend->runtime;
+    void *context = program->device->context;
+    WR_TRY(runtime->wait(context, err));
+    for (int i = 0; i < program->n_steps; i++) {
+        uint64_t before = wr_trace_now();
+        WR_TRY(runtime->run(context, &program->steps[i], 1, err));
+        WR_TRY(runtime->wait(context, err));
+        program->step_ns[i] += wr_trace_now() - before;
+    }
+    return WEIR_OK;
+}
+
+static weir_status start_on_device(wr_program *program, weir_error *err) {
+    const wr_runtime *runtime = program->device->backend->runtime;
+    if (program->step_ns) return run_on_device_timed(program, err);
+    if (program->graph) return runtime->graph_launch(program->device->context, program->graph, err);
+    return runtime->run(program->device->context, program->steps, program->n_steps, err);
+}
+
+weir_status wr_program_start(wr_program *program, weir_error *err) {
     if (!program) return WR_FAIL(err, WEIR_E_ARGUMENT, "program is NULL");
-    wr_pool_job job = program->step_ns ? run_steps_timed : run_steps;
     program->n_runs++;
     if (program->n_steps == 0) return WEIR_OK;
+    if (program->device->backend->runtime) return start_on_device(program, err);
+    wr_pool_job job = program->step_ns ? run_steps_timed : run_steps;
     if (program->serial)
         job(program, 0, 1);
     else
@@ -62,11 +84,17 @@ weir_status wr_program_run(wr_program *program, weir_error *err) {
     return WEIR_OK;
 }
 
+weir_status wr_program_run(wr_program *program, weir_error *err) {
+    WR_TRY(wr_program_start(program, err));
+    return wr_device_wait(program->device, err);
+}
+
 void wr_program_free(wr_program *program) {
     if (!program) return;
     if (program->step_ns) wr_trace_report(program);
     for (int i = 0; i < program->n_leaves && program->leaves; i++) wr_buffer_release(program->leaves[i]);
-    if (program->owns_arena) wr_pages_free(program->arena, program->arena_bytes);
+    if (program->graph) program->device->backend->runtime->graph_free(program->device->context, program->graph);
+    if (program->owns_arena) wr_device_free(program->device, program->arena, program->arena_bytes);
     wr_free(program->step_ns);
     wr_free(program);
 }

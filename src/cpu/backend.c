@@ -81,7 +81,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void join(void) {
     for (int op = 0; op < WR_OP_COUNT; op++) {
         int n = 0;
-        for (const wr_kernel_row *row = fast_rows[op]; row && row->run; row++) {
+        for (const wr_kernel_row *row = fast_rows[op]; row && row->name; row++) {
             wr_assert(n < WR_CPU_ROWS_MAX);
             joined[op][n++] = *row;
         }

@@ -106,7 +106,7 @@ static const wr_backend fake_backend_fused = {.name = "fake", .kernels = fake_ke
 static inline weir_device *open_fake(const wr_backend *backend, int n_threads) {
     weir_device *device = NULL;
     weir_error err;
-    if (wr_device_open(backend, n_threads, &device, &err) != WEIR_OK) fail_msg("%s", err.message);
+    if (wr_device_open(backend, 0, n_threads, &device, &err) != WEIR_OK) fail_msg("%s", err.message);
     return device;
 }
 

@@ -1,0 +1,54 @@
+/* The CUDA backend as the array room sees it. */
+#include "cuda/context.h"
+
+static const wr_kernel_row *kernels(wr_op_id op) {
+    const wr_kernel_row *(*const families[])(wr_op_id) = {
+        wr_cuda_elementwise_rows, wr_cuda_move_rows,   wr_cuda_reduce_rows,    wr_cuda_norm_rows,
+        wr_cuda_matmul_rows,      wr_cuda_linear_rows, wr_cuda_attention_rows,
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const wr_kernel_row *rows = families[i](op);
+        if (rows) return rows;
+    }
+    return NULL;
+}
+
+static const wr_runtime runtime = {
+    .open = wr_cuda_open,
+    .close = wr_cuda_close,
+    .traits = wr_cuda_device_traits,
+    .alloc = wr_cuda_alloc,
+    .free = wr_cuda_free,
+    .reserve = wr_cuda_reserve,
+    .release = wr_cuda_release,
+    .host_alloc = wr_cuda_host_alloc,
+    .host_free = wr_cuda_host_free,
+    .upload = wr_cuda_upload,
+    .download = wr_cuda_download,
+    .trim = wr_cuda_trim,
+    .memory = wr_cuda_memory,
+    .graph_new = wr_cuda_graph_new,
+    .graph_free = wr_cuda_graph_free,
+    .graph_launch = wr_cuda_graph_launch,
+    .run = wr_cuda_run,
+    .wait = wr_cuda_wait,
+};
+
+static weir_status check(weir_error *err) {
+    const wr_driver *driver;
+    return wr_driver_load(&driver, err);
+}
+
+static const wr_backend backend = {
+    .name = "cuda",
+    .check = check,
+    .kernels = kernels,
+    .packed_bytes = wr_cuda_packed_bytes,
+    .pack = wr_cuda_pack,
+    .runtime = &runtime,
+};
+
+/* What the array room looks for in this library; version: WR_BACKEND_VERSION of the caller. */
+__attribute__((visibility("default"))) const wr_backend *wr_backend_cuda(int version) {
+    return version == WR_BACKEND_VERSION ? &backend : NULL;
+}

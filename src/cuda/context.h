@@ -1,0 +1,81 @@
+/* An open device: what device.c, memory.c, run.c and wait.c share. */
+#ifndef WR_CUDA_CONTEXT_H
+#define WR_CUDA_CONTEXT_H
+
+#include <pthread.h>
+
+#include "array/backend.h"
+#include "cuda/driver.h"
+#include "cuda/launch.h"
+
+typedef struct wr_cuda_function {
+    const char *name; /* of the caller: kernels are named by literals */
+    CUfunction function;
+} wr_cuda_function;
+
+enum { WR_CUDA_MAX_IMAGES = 64 };
+enum { WR_CUDA_MAX_FUNCTIONS = 1024 }; /* a power of two; the fatbin holds some hundreds */
+
+typedef struct wr_cuda_context {
+    const wr_driver *driver;
+    int ordinal;
+    CUdevice device;
+    CUcontext context; /* the primary one, retained */
+    CUmodule modules[WR_CUDA_MAX_IMAGES]; /* one a kernel file */
+    int n_modules;
+    CUstream stream;   /* all work of this context, in order */
+    CUmemoryPool pool; /* of the array runtime */
+    wr_cuda_traits traits;
+
+    pthread_mutex_t functions_lock;
+    wr_cuda_function functions[WR_CUDA_MAX_FUNCTIONS]; /* hash table by name */
+    int n_functions;
+
+    /* Waiting (wait.c). */
+    pthread_mutex_t wait_lock;
+    CUevent event;
+    struct wr_cuda_graph *last_graph; /* launched since the last wait; NULL when none or several */
+    uint64_t launched_ns, expected_ns;
+} wr_cuda_context;
+
+typedef struct wr_cuda_graph {
+    CUgraphExec exec;
+    uint64_t typical_ns; /* how long a run takes, from recent ones; 0: not known yet */
+} wr_cuda_graph;
+
+/* Make the device current for this thread; give back what was. */
+weir_status wr_cuda_enter(const wr_cuda_context *c, weir_error *err);
+void wr_cuda_leave(const wr_cuda_context *c);
+
+/* device.c */
+weir_status wr_cuda_open(int ordinal, void **out, weir_error *err);
+void wr_cuda_close(void *context);
+const void *wr_cuda_device_traits(const void *context);
+weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out, weir_error *err);
+/* "sm_80 sm_90a": what this library was compiled for. */
+const char *wr_cuda_built_for(void);
+
+/* memory.c */
+weir_status wr_cuda_alloc(void *context, size_t bytes, void **out, weir_error *err);
+void wr_cuda_free(void *context, void *p, size_t bytes);
+weir_status wr_cuda_reserve(void *context, size_t bytes, void **out, weir_error *err);
+void wr_cuda_release(void *context, void *p, size_t bytes);
+weir_status wr_cuda_host_alloc(void *context, size_t bytes, void **out, weir_error *err);
+void wr_cuda_host_free(void *context, void *p);
+weir_status wr_cuda_upload(void *context, void *to, const void *from, size_t bytes, weir_error *err);
+weir_status wr_cuda_download(void *context, void *to, const void *from, size_t bytes, weir_error *err);
+weir_status wr_cuda_trim(void *context, size_t *bytes, weir_error *err);
+weir_status wr_cuda_memory(void *context, size_t *free_bytes, size_t *total_bytes, weir_error *err);
+
+/* run.c */
+weir_status wr_cuda_graph_new(void *context, const wr_step *steps, int n, void **out, weir_error *err);
+void wr_cuda_graph_free(void *context, void *graph);
+weir_status wr_cuda_graph_launch(void *context, void *graph, weir_error *err);
+weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err);
+
+/* wait.c */
+weir_status wr_cuda_wait(void *context, weir_error *err);
+void wr_cuda_expect(wr_cuda_context *c, wr_cuda_graph *graph);
+uint64_t wr_cuda_now_ns(void);
+
+#endif

@@ -1,0 +1,144 @@
+/* Owns launching: the steps of a program one by one, or as the nodes of a graph. Both go through the same launch
+ * functions of the kernel rows, so that they cannot differ. */
+#include "base/mem.h"
+#include "cuda/context.h"
+
+struct wr_launcher {
+    wr_cuda_context *context;
+    CUgraph graph;    /* NULL: start at once */
+    CUgraphNode last; /* of the chain so far */
+    bool has_last;
+};
+
+enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
+
+/* Every kernel waits for the kernels before it itself (wr_grid_wait), so its beginning may overlap their end. */
+static bool overlaps(const wr_cuda_context *c) { return c->traits.arch >= 90; }
+
+static weir_status launch_now(const wr_launcher *l, CUfunction f, const wr_launch_spec *spec, void **params,
+                              weir_error *err) {
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value = {.programmaticStreamSerializationAllowed = 1}};
+    CUlaunchConfig config = {.gridDimX = (unsigned)spec->blocks,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = (unsigned)spec->threads,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .sharedMemBytes = (unsigned)spec->shared_bytes,
+                             .hStream = l->context->stream,
+                             .attrs = &attribute,
+                             .numAttrs = overlaps(l->context) ? 1 : 0};
+    WR_CU(l->context->driver, cuLaunchKernelEx(&config, f, params, NULL), spec->kernel);
+    return WEIR_OK;
+}
+
+static weir_status add_node(wr_launcher *l, CUfunction f, const wr_launch_spec *spec, void **params, weir_error *err) {
+    CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                              .kernel = {.func = f,
+                                         .gridDimX = (unsigned)spec->blocks,
+                                         .gridDimY = 1,
+                                         .gridDimZ = 1,
+                                         .blockDimX = (unsigned)spec->threads,
+                                         .blockDimY = 1,
+                                         .blockDimZ = 1,
+                                         .sharedMemBytes = (unsigned)spec->shared_bytes,
+                                         .kernelParams = params}};
+    CUgraphEdgeData edge = {0};
+    if (overlaps(l->context)) {
+        edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+        edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    }
+    CUgraphNode added;
+    WR_CU(l->context->driver, cuGraphAddNode(&added, l->graph, &l->last, &edge, l->has_last ? 1 : 0, &node),
+          spec->kernel);
+    l->last = added;
+    l->has_last = true;
+    return WEIR_OK;
+}
+
+weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *err) {
+    if (spec->blocks <= 0) return WEIR_OK;
+    if (spec->blocks > INT32_MAX || spec->threads < 1 || spec->threads > MAX_THREADS ||
+        spec->params_bytes > MAX_PARAMS_BYTES || spec->shared_bytes > l->context->traits.shared_bytes)
+        return WR_FAIL(err, WEIR_E_LIMIT, "%s: %lld blocks of %d threads with %zu bytes of shared memory", spec->kernel,
+                       (long long)spec->blocks, spec->threads, spec->shared_bytes);
+    CUfunction f;
+    WR_TRY(wr_cuda_find(l->context, spec->kernel, &f, err));
+    void *params[] = {(void *)spec->params};
+    return l->graph ? add_node(l, f, spec, params, err) : launch_now(l, f, spec, params, err);
+}
+
+static weir_status launch_steps(wr_launcher *l, const wr_step *steps, int n, weir_error *err) {
+    for (int i = 0; i < n; i++) {
+        weir_status status = steps[i].launch(&steps[i], l, err);
+        if (status == WEIR_OK) continue;
+        wr_err_context(err, "step %d of %d, %s [%s]", i, n, wr_ops[steps[i].op].name, steps[i].variant);
+        return status;
+    }
+    return WEIR_OK;
+}
+
+weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err) {
+    wr_launcher l = {.context = context};
+    WR_TRY(wr_cuda_enter(context, err));
+    wr_cuda_expect(context, NULL);
+    weir_status status = launch_steps(&l, steps, n, err);
+    wr_cuda_leave(context);
+    return status;
+}
+
+static weir_status make_graph(wr_cuda_context *c, CUgraph *graph, const wr_step *steps, int n, wr_cuda_graph *g,
+                              weir_error *err) {
+    WR_CU(c->driver, cuGraphCreate(graph, 0), "making a graph");
+    wr_launcher l = {.context = c, .graph = *graph};
+    WR_TRY(launch_steps(&l, steps, n, err));
+    WR_CU(c->driver, cuGraphInstantiate(&g->exec, *graph, 0), "instantiating a graph");
+    WR_CU(c->driver, cuGraphUpload(g->exec, c->stream), "uploading a graph");
+    return WEIR_OK;
+}
+
+weir_status wr_cuda_graph_new(void *context, const wr_step *steps, int n, void **out, weir_error *err) {
+    wr_cuda_context *c = context;
+    *out = NULL;
+    wr_cuda_graph *g = wr_calloc(1, sizeof *g);
+    if (!g) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a graph of %d steps", n);
+    weir_status status = wr_cuda_enter(c, err);
+    if (status != WEIR_OK) {
+        wr_free(g);
+        return status;
+    }
+    CUgraph graph = NULL;
+    status = make_graph(c, &graph, steps, n, g, err);
+    if (graph) c->driver->cuGraphDestroy(graph);
+    wr_cuda_leave(c);
+    if (status != WEIR_OK) {
+        wr_cuda_graph_free(c, g);
+        return status;
+    }
+    *out = g;
+    return WEIR_OK;
+}
+
+void wr_cuda_graph_free(void *context, void *graph) {
+    wr_cuda_context *c = context;
+    wr_cuda_graph *g = graph;
+    if (!g) return;
+    if (g->exec && wr_cuda_enter(c, NULL) == WEIR_OK) {
+        c->driver->cuGraphExecDestroy(g->exec);
+        wr_cuda_leave(c);
+    }
+    if (c->last_graph == g) c->last_graph = NULL;
+    wr_free(g);
+}
+
+weir_status wr_cuda_graph_launch(void *context, void *graph, weir_error *err) {
+    wr_cuda_context *c = context;
+    wr_cuda_graph *g = graph;
+    WR_TRY(wr_cuda_enter(c, err));
+    wr_cuda_expect(c, g);
+    CUresult result = c->driver->cuGraphLaunch(g->exec, c->stream);
+    wr_cuda_leave(c);
+    if (result != CUDA_SUCCESS) return wr_driver_fail(c->driver, result, "launching a graph", __FILE__, __LINE__, err);
+    return WEIR_OK;
+}
