@@ -1,0 +1,174 @@
+/* Weights as the linear kernels read them, and what the kernels of the family receive. Plain C: shared by the packer,
+ * the choosers and the kernels.
+ *
+ * Numbers. y[m, n] = sum over K of x[m, k] w[n, k]. K is cut into slices of slice_tiles * 64 (wr_linear_slicing: from
+ * the weight's columns only). Inside a slice k16 steps run in order on the tensor cores into f32, from 0; slices are
+ * added in order in f32, from 0; then the sum is multiplied by `unscale` (a power of two, exact) and by `global_scale`,
+ * then the addend (f32) is added, then one rounding. x is rounded to bf16 first where it is not. w is bf16: round(scale
+ * * q + bias), one rounding. Dense f16 weights are two bf16 numbers, high + low, exactly: each k16 step is one mma with
+ * the high parts, then one with the low parts.
+ *
+ * Layout. [expert][row tile of 16][k tile of 64][tile]. Rows and columns that are not there have weight 0. A tile is
+ * planes of codes followed by scales; its bytes are a multiple of 32 and every tile is 16-byte aligned.
+ * Lane l (g = l / 4, t = l % 4) of a warp owns 32 codes: for k16 step j (0..3), fragment register r (0..3), half h (0,
+ * 1): row g + 8 (r & 1), column 16 j + 2 t + 8 (r >> 1) + h which is the A operand of mma m16n8k16 (and of wgmma's
+ * register form, a warp's 16 rows). They are `bits` words: 2 bits   word j/2 at bit 2 (4 (j & 1) + r) + 16 h one plane
+ * of [lane][2 words] 4 bits   word j   at bit 4 r + 16 h                                       one plane  of [lane][4
+ * words] 8 bits   word 2 j + r/2 at bit 8 (r & 1) + 16 h                           two planes of [lane][4 words] 16
+ * bits  word 4 j + r at bit 16 h                                         four planes of [lane][4 words] 3, 5, 6  the
+ * low 2 (4, 4) bits as above, then the high 1 (1, 2) bits: 1 bit: word 0 at bit 4 j + r + 16 h, a plane of [lane][1
+ * word]; 2 bits as above E2M1     word j; r = 0: sign at bit 15, the three others from bit 6; r = 1: 12, 3; r = 2: 9,
+ * 0; r = 3: sign at 10, exponent from bit 13, mantissa at 11; all + 16 h E4M3     word 2 j + r/2; r even: sign at 15,
+ * the seven others from bit 4; r odd: sign at 11, the upper three of the others from bit 12, the lower four from bit 0;
+ * all + 16 h Scales come in words of four bytes for each g: `scale words` consecutive ones at 4 * words * g (K16: two
+ * words at 8 g, then, behind those 64 bytes, one word at 4 g): BF16_64   row g: scale | bias << 16; row g + 8 (groups
+ * of 64 and 128) BF16_32   columns 0..31: row g, row g + 8; columns 32..63: the same E8M0      bytes: row g columns
+ * 0..31, 32..63; row g + 8 the same. A byte is the exponent field of a bf16 E5M3      row g: a byte for each k16 step;
+ * row g + 8. Unsigned, five bits of exponent F16_32    row g: scale of columns 0..31 | of 32..63 << 16; row g + 8
+ *     F16P_64   row g: scale | bias << 16; row g + 8
+ *     F16P_32   columns 0..31: row g, row g + 8; columns 32..63: the same
+ *     F32P_32   columns 0..31: row g scale, bias; row g + 8 scale, bias; columns 32..63: the same
+ *     K32       row g: d | dmin << 16; row g + 8; row g: bytes scale, min of columns 0..31, scale, min of 32..63; row
+ * g+8 K16       row g: a signed byte for each k16 step; row g + 8; then d of row g | d of row g + 8 << 16 K16M      row
+ * g: d | dmin << 16; row g + 8; row g: a nibble of scale for each k16 step, then four of min; row g+8
+ *
+ * Powers of two. A bf16 whose bits are an integer below 256 is that integer times 2^-133 (subnormals, and the first
+ * binade is linear with them). So one AND and one FMA with scale * 2^133 give round(scale * q + bias); that product
+ * would overflow for scales of 2^-5 and above, so the whole weight is kept times 2^-WR_AFFINE_SHIFT and the sum is
+ * multiplied by 2^WR_AFFINE_SHIFT at the end, which changes no bit of any finite result while scales lie below 2^27 and
+ * weights are 0 or above 2^-94. At 4 bits the rows g + 8 are read from bits 4..7, so their scale is stored divided
+ * by 16. The small floats are placed as bf16 bits and multiplied by a power of two in the same way. */
+#ifndef WR_CUDA_KERNELS_LINEAR_H
+#define WR_CUDA_KERNELS_LINEAR_H
+
+#include <stdint.h>
+
+enum {
+    WR_TILE_ROWS = 16,
+    WR_TILE_COLS = 64,
+    WR_AFFINE_SHIFT = 32, /* BF16 scales, E8M0 */
+    WR_NVFP4_SHIFT = 19   /* E5M3 */
+};
+
+/* How codes become numbers. */
+enum { WR_CODE_INT, WR_CODE_E2M1, WR_CODE_E4M3, WR_CODE_BF16, WR_CODE_F16 };
+enum {
+    WR_SC_NONE,
+    WR_SC_BF16_64,
+    WR_SC_BF16_32,
+    WR_SC_E8M0,
+    WR_SC_E5M3,
+    WR_SC_F16_32,
+    WR_SC_F16P_64,
+    WR_SC_F16P_32,
+    WR_SC_F32P_32,
+    WR_SC_K32,
+    WR_SC_K16,
+    WR_SC_K16M
+};
+
+/* Kinds of packed weights: name, bits, code, scales, offset (subtracted from the code), log2 of unscale.
+ * Affine with f16 scales: 4 and 8 bits in groups of 64 and 128 are F16P_64, 4 and 5 bits in groups of 32 are F16P_32
+ * (as Q4_1 and Q5_1 are); all others, and f32 scales, are F32P_32. */
+#define WR_LINEAR_KINDS(X)                                                                                             \
+    X(BF16, 16, WR_CODE_BF16, WR_SC_NONE, 0, 0)                                                                        \
+    X(F16, 16, WR_CODE_F16, WR_SC_NONE, 0, 0)                                                                          \
+    X(A4_64, 4, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A4_32, 4, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A8_64, 8, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A8_32, 8, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A2_64, 2, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A2_32, 2, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A3_64, 3, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A3_32, 3, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A5_64, 5, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A5_32, 5, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A6_64, 6, WR_CODE_INT, WR_SC_BF16_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(A6_32, 6, WR_CODE_INT, WR_SC_BF16_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(MXFP4, 4, WR_CODE_E2M1, WR_SC_E8M0, 0, WR_AFFINE_SHIFT)                                                          \
+    X(NVFP4, 4, WR_CODE_E2M1, WR_SC_E5M3, 0, WR_NVFP4_SHIFT)                                                           \
+    X(MXFP8, 8, WR_CODE_E4M3, WR_SC_E8M0, 0, WR_AFFINE_SHIFT)                                                          \
+    X(H4_64, 4, WR_CODE_INT, WR_SC_F16P_64, 0, 0)                                                                      \
+    X(H8_64, 8, WR_CODE_INT, WR_SC_F16P_64, 0, 0)                                                                      \
+    X(H4_32, 4, WR_CODE_INT, WR_SC_F16P_32, 0, 0)                                                                      \
+    X(H5_32, 5, WR_CODE_INT, WR_SC_F16P_32, 0, 0)                                                                      \
+    X(F2, 2, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(F3, 3, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(F4, 4, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(F5, 5, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(F6, 6, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(F8, 8, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
+    X(Q4_0, 4, WR_CODE_INT, WR_SC_F16_32, 8, 0)                                                                        \
+    X(Q5_0, 5, WR_CODE_INT, WR_SC_F16_32, 16, 0)                                                                       \
+    X(Q8_0, 8, WR_CODE_INT, WR_SC_F16_32, 128, 0)                                                                      \
+    X(Q2_K, 2, WR_CODE_INT, WR_SC_K16M, 0, 0)                                                                          \
+    X(Q3_K, 3, WR_CODE_INT, WR_SC_K16, 4, 0)                                                                           \
+    X(Q4_K, 4, WR_CODE_INT, WR_SC_K32, 0, 0)                                                                           \
+    X(Q5_K, 5, WR_CODE_INT, WR_SC_K32, 0, 0)                                                                           \
+    X(Q6_K, 6, WR_CODE_INT, WR_SC_K16, 32, 0)
+
+enum {
+#define WR_KIND_ENUM(name, bits, code, scales, offset, shift) WR_KIND_##name,
+    WR_LINEAR_KINDS(WR_KIND_ENUM)
+#undef WR_KIND_ENUM
+        WR_KIND_COUNT /* also: not packed */
+};
+
+/* dtypes of x, y and scales inside params. */
+enum { WR_NUM_F32, WR_NUM_BF16, WR_NUM_F16 };
+
+typedef struct wr_linear_params {
+    const void *x;       /* [m, k] */
+    void *y;             /* [m, n] */
+    const uint8_t *w;    /* packed, or published data */
+    const void *scales;  /* published layouts only */
+    const void *biases;  /* published layouts only */
+    const float *addend; /* f32 [m, n] or NULL */
+    const int32_t *ids;  /* GATHER_LINEAR: expert of each row of x; else NULL */
+    float *partials;     /* scratch of tiers that spread the slices of a row tile over blocks */
+    uint32_t *counters;  /* [row tiles], 0 before and after every launch */
+    int64_t m, n, k;     /* rows of x, rows and columns of the weight */
+    int64_t experts;
+    int64_t row_tiles, k_tiles;
+    int32_t slices, slice_tiles; /* slice s: k tiles s * slice_tiles .. ; the last slice may be shorter */
+    int32_t kind, x_type, y_type;
+    float unscale, global_scale;
+    /* How this launch shares the work; each tier says what it means by them. */
+    int32_t group_tiles;  /* row tiles that a block works on at once */
+    int32_t chunk_slices; /* slices of x that a block keeps in shared memory */
+    int32_t chunks;
+    /* Published layouts only. */
+    int32_t mode, bits, group, weight_type;
+} wr_linear_params;
+
+/* Slices of a weight: their number and the k tiles of one. About 512 columns, a fixed function of the columns. */
+static inline int64_t wr_linear_k_tiles(int64_t cols) { return cols / WR_TILE_COLS + (cols % WR_TILE_COLS != 0); }
+static inline int64_t wr_linear_row_tiles(int64_t rows) { return rows / WR_TILE_ROWS + (rows % WR_TILE_ROWS != 0); }
+static inline int64_t wr_linear_slice_tiles(int64_t cols) {
+    int64_t tiles = wr_linear_k_tiles(cols), about = (tiles + 4) / 8;
+    if (about < 1) about = 1;
+    return tiles == 0 ? 1 : (tiles + about - 1) / about;
+}
+static inline int64_t wr_linear_slices(int64_t rows, int64_t cols) {
+    (void)rows;
+    int64_t per = wr_linear_slice_tiles(cols);
+    return (wr_linear_k_tiles(cols) + per - 1) / per;
+}
+
+/* Words of scales for each g. */
+static inline int wr_scale_words(int scales) {
+    switch (scales) {
+    case WR_SC_NONE: return 0;
+    case WR_SC_E8M0: return 1;
+    case WR_SC_BF16_64:
+    case WR_SC_E5M3:
+    case WR_SC_F16_32:
+    case WR_SC_F16P_64: return 2;
+    case WR_SC_K16: return 3;
+    case WR_SC_F32P_32: return 8;
+    default: return 4;
+    }
+}
+static inline int wr_tile_bytes(int bits, int scales) { return 128 * bits + 32 * wr_scale_words(scales); }
+
+#endif
