@@ -6,6 +6,7 @@
 #include "engine.h"
 
 #include <map>
+#include <mutex>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -105,6 +106,8 @@ std::string ranges(const std::vector<u32> &ids) {
     abort();
 }
 
+struct sigaction handlers_before[2];
+
 /* A fault of a kernel's own loads and stores: says whose it was, then lets it happen. */
 void on_fault(int number, siginfo_t *info, void *) {
     char text[240];
@@ -114,14 +117,18 @@ void on_fault(int number, siginfo_t *info, void *) {
                                e->kernel->name, wr_emu_at.block.x, e->now->id, info->si_addr);
         if (write(STDERR_FILENO, text, (size_t)n) < 0) _exit(1);
     }
-    signal(number, SIG_DFL);
+    sigaction(number, &handlers_before[number == SIGBUS], nullptr);
 }
 
+/* At every launch, since test frameworks and sanitizers set their own, which run after ours. */
 void catch_faults(void) {
+    static std::mutex lock;
+    const std::lock_guard<std::mutex> locked(lock);
     for (int number : {SIGSEGV, SIGBUS}) {
         struct sigaction old, action = {};
         sigaction(number, nullptr, &old);
-        if (old.sa_handler != SIG_DFL) continue; /* a sanitizer's, say */
+        if (old.sa_sigaction == on_fault) continue;
+        handlers_before[number == SIGBUS] = old;
         action.sa_sigaction = on_fault;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigaction(number, &action, nullptr);
@@ -140,7 +147,6 @@ void *map(size_t bytes) {
 } // namespace
 
 engine::engine() : kernel(nullptr), now(nullptr), threads(MAX_THREADS) {
-    static std::vector<u8> once = (catch_faults(), std::vector<u8>());
     stacks = (u8 *)map(MAX_THREADS * (STACK_BYTES + GUARD_BYTES));
     for (u32 i = 0; i < MAX_THREADS; i++) {
         u8 *low = stacks + i * (STACK_BYTES + GUARD_BYTES);
@@ -482,6 +488,7 @@ extern "C" void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t 
     if (shared_bytes > SHARED_MOST) refuse(kernel, "more than 227 KiB of shared memory");
     if (blocks > 0x7FFFFFFFu) refuse(kernel, "more than 2^31 - 1 blocks");
     if (!here) here = holder.e = new engine;
+    catch_faults();
     engine *e = here;
     if (e->now) refuse(kernel, "another kernel launches it");
     std::vector<u64> copy((found->params_bytes + 7) / 8 + 2);

@@ -1,6 +1,7 @@
 /* Proves the emulation of CUDA threads itself: what lanes, barriers and tensor cores do is compared with plain C, and
  * each kind of misuse must stop with its message. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -170,6 +171,8 @@ static void fault(int what, int n, char *text, size_t size) {
     if (child == 0) {
         static uint16_t _Alignas(16) a[64];
         static float out[128];
+        signal(SIGSEGV, SIG_DFL); /* not the handler of cmocka */
+        signal(SIGABRT, SIG_DFL);
         dup2(ends[1], STDERR_FILENO);
         wr_emulate_launch("selftest_fault", 1, 128, 24640,
                           &(selftest_params){.a = a, .out = out, .n = n, .what = what});
