@@ -17,6 +17,7 @@ typedef enum wr_command_id {
     WR_CMD_INSPECT,
     WR_CMD_BENCH,
     WR_CMD_LIST,
+    WR_CMD_SYNTH,
     WR_CMD_VERSION,
     WR_CMD_HELP,
     WR_N_COMMANDS
@@ -25,9 +26,11 @@ typedef enum wr_command_id {
 /* What the options of all commands fill. */
 typedef struct wr_cli {
     wr_command_id command;
-    bool help, json, raw, ignore_eos, special, verbose, reference, logprobs;
+    bool help, json, raw, ignore_eos, special, verbose, reference, logprobs, list, force;
     const char *prompt, *file, *system, *ids, *device, *kv_dtype, *prompts, *lengths, *batches, *format, *history;
+    const char *output, *quant, *dtype;
     wr_texts stop;
+    int64_t layers, bits, group_size;
     int64_t threads, context, batch, step_tokens, kv_bytes, max_tokens, top_k, seed, top, repetitions;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     wr_texts logit_bias;
@@ -52,6 +55,7 @@ weir_status wr_cmd_score(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_inspect(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_list(const wr_cli *cli, weir_error *err);
+weir_status wr_cmd_synth(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_version(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_help(const wr_cli *cli, weir_error *err);
 

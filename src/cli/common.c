@@ -163,7 +163,8 @@ weir_status wr_cli_numbers(const char *option, const char *text, int64_t *out, s
 
 weir_status wr_cli_need_tokenizer(const wr_cli *cli, const weir_tokenizer *tok, weir_error *err) {
     if (tok) return WEIR_OK;
-    return WR_FAIL(err, WEIR_E_NOT_FOUND, "%s has no tokenizer (tokenizer.json); only `weir score --ids` can use it",
+    return WR_FAIL(err, WEIR_E_NOT_FOUND,
+                   "%s has no tokenizer (tokenizer.json); only `weir score --ids` and `weir bench` can use it",
                    cli->model);
 }
 

@@ -34,6 +34,13 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
          wr_cmd_bench},
     [WR_CMD_LIST] = {"list", "", "List the models at hand", "Models of weir's store and of the Hugging Face cache.",
                      wr_cmd_list},
+    [WR_CMD_SYNTH] =
+        {"synth", "PRESET", "Write a random checkpoint with a real model's configuration",
+         "For measuring real shapes without real weights; --list shows the presets and their sizes. The folder holds "
+         "config.json and safetensors in MLX's layout, and appears whole or not at all. There is no tokenizer: weir "
+         "bench, weir score --ids, weir inspect and programs that use libweir with token ids work; weir run and weir "
+         "tokenize need text and do not.",
+         wr_cmd_synth},
     [WR_CMD_VERSION] = {"version", "", "Version and features of the processor", "", wr_cmd_version},
     [WR_CMD_HELP] = {"help", "[COMMAND]", "Help on a command; --format man, markdown or bash writes the manual", "",
                      wr_cmd_help},
@@ -56,6 +63,9 @@ const char *const wr_command_fields[WR_N_COMMANDS] = {
     [WR_CMD_BENCH] = "One line a measurement: `what` (prefill or decode), `n_prompt`, `n_gen`, `batch`, `threads`, `n` "
                      "(repetitions), `tok_s` (median), `min_tok_s`, `max_tok_s`.",
     [WR_CMD_LIST] = "One line a model: `name`, `path`, `kind` (gguf, safetensors), `bytes`, `complete`, `problem`.",
+    [WR_CMD_SYNTH] = "One object: `path`, `preset`, `parameters`, `bytes` (of the weight files), `files`, `tensors`, "
+                     "`seconds`. With --list one line a preset: `preset`, `about`, `layers`, `parameters`, `bytes`, "
+                     "`files`.",
     [WR_CMD_VERSION] = "One object: `version`, `cpu`.",
 };
 
@@ -110,8 +120,25 @@ static const wr_option options[] = {
      "Numbers of sequences at once to measure"},
     {"--repetitions", 'r', NULL, WR_OPTION_INT, "N", "5", 1, 1000, AT(repetitions), ON(BENCH),
      "Repetitions of each measurement"},
+    {"--output", 'o', NULL, WR_OPTION_TEXT, "FOLDER", NULL, 0, 0, AT(output), ON(SYNTH), "The folder to write"},
+    {"--list", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(list), ON(SYNTH),
+     "Show the presets, with their sizes as quantised by the other options"},
+    {"--quant", 0, NULL, WR_OPTION_TEXT, "MODE", "affine", 0, 0, AT(quant), ON(SYNTH),
+     "How matrices are stored: affine, mxfp4, nvfp4, mxfp8 or none"},
+    {"--bits", 0, NULL, WR_OPTION_INT, "N", "0", 0, 8, AT(bits), ON(SYNTH),
+     "Bits a value: 2, 3, 4, 5, 6 or 8 for affine; 0: 4, or what the mode has"},
+    {"--group-size", 0, NULL, WR_OPTION_INT, "N", "0", 0, 128, AT(group_size), ON(SYNTH),
+     "Values that share a scale: 32, 64 or 128 for affine; 0: 64, or what the mode has"},
+    {"--dtype", 0, NULL, WR_OPTION_TEXT, "TYPE", "bf16", 0, 0, AT(dtype), ON(SYNTH),
+     "Type of what is not quantised and of affine scales: bf16, f16 or f32"},
+    {"--layers", 0, NULL, WR_OPTION_INT, "N", "0", 0, 512, AT(layers), ON(SYNTH), "Only the first N layers; 0: all"},
+    {"--seed", 0, NULL, WR_OPTION_INT, "N", "0", 0, 9e15, AT(seed), ON(SYNTH),
+     "Seed of the values; the same command gives the same bytes"},
+    {"--force", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(force), ON(SYNTH),
+     "Replace a random checkpoint that is there already"},
     {"--device", 0, "WEIR_DEVICE", WR_OPTION_TEXT, "NAME", "cpu", 0, 0, AT(device), ENGINE, "Where to compute; cpu"},
-    {"--threads", 0, "WEIR_THREADS", WR_OPTION_INT, "N", "0", 0, 1024, AT(threads), ENGINE, "Threads; 0: one a core"},
+    {"--threads", 0, "WEIR_THREADS", WR_OPTION_INT, "N", "0", 0, 1024, AT(threads), ENGINE | ON(SYNTH),
+     "Threads; 0: one a core"},
     {"--context", 'c', NULL, WR_OPTION_INT, "N", "0", 0, 1e9, AT(context), ENGINE,
      "Tokens a sequence may hold; 0: the model's own, at most 8,192"},
     {"--batch", 'b', NULL, WR_OPTION_INT, "N", "0", 0, 1024, AT(batch), ON(INSPECT),
