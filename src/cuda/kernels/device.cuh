@@ -120,6 +120,15 @@ WR_DEVICE u32 wr_load4_once(const void *p) {
     asm volatile("ld.global.nc.L1::no_allocate.u32 %0,[%1];" : "=r"(v) : "l"(p));
     return v;
 }
+/* 16 bytes that other multiprocessors may have written during this launch: past L1. */
+WR_DEVICE uint4 wr_load16_l2(const void *p) {
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3},[%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
 /* Adds 1 and returns the old value; all earlier writes of the block (after __syncthreads by its threads) are seen by
  * whoever sees the count. For "the last block to arrive does the rest". Never spin on it. */
 WR_DEVICE u32 wr_arrive_global(u32 *counter) {
