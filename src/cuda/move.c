@@ -269,25 +269,17 @@ static weir_status move_concat(const wr_step *step, wr_launcher *launcher, bool 
     return WEIR_OK;
 }
 
-/* Padding may be negative: then it cuts. */
 static weir_status move_pad(const wr_step *step, wr_launcher *launcher, bool plain, weir_error *err) {
     const wr_tensor *out = &step->out, *x = &step->in[0];
     const wr_pad_args *a = step->args;
-    int64_t shape[WR_MAX_DIMS], to = 0, from = 0, n = 1;
+    int64_t offset = 0, n = size_of(x);
     WR_TRY(check_dtypes(step, 1, err));
     WR_TRY(check_out(step, err));
-    for (int d = 0; d < out->n_dims; d++) {
-        int64_t first = a->low[d] < 0 ? -a->low[d] : 0, end = out->shape[d] - a->low[d];
-        if (end > x->shape[d]) end = x->shape[d];
-        shape[d] = end > first ? end - first : 0;
-        to += (first + a->low[d]) * out->strides[d];
-        from += first * x->strides[d];
-        n *= shape[d];
-    }
+    for (int d = 0; d < out->n_dims; d++) offset += a->low[d] * out->strides[d];
     if (n < size_of(out)) WR_TRY(launch_fill(launcher, out, real_bits(a->value, out->dtype), err));
     if (n == 0) return WEIR_OK;
-    return launch_copy(launcher, plain, out->dtype, out->n_dims, shape, element(out, to), out->strides,
-                       element(x, from), x->strides, err);
+    return launch_copy(launcher, plain, out->dtype, x->n_dims, x->shape, element(out, offset), out->strides, x->data,
+                       x->strides, err);
 }
 
 /* ---- by index ---- */

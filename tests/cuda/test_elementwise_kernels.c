@@ -310,7 +310,7 @@ static void chains_with_scalars_have_the_bits_of_their_ops(void **state) {
     check_chain(8, code, 4, in, 2);
     /* Starting from another input than the first. */
     const instruction late[] = {
-        {WR_OP_SQRT, F32, {3, 0, 0}}, {WR_OP_DIV, F32, {1, 4, 0}}, {WR_OP_MAXIMUM, F32, {5, 2, 0}}};
+        {WR_OP_SQRT, F32, {3, 0, 0}}, {WR_OP_DIV, F32, {1, 4, 0}}, {WR_OP_MINIMUM, F32, {5, 2, 0}}};
     check_chain(3, late, 4, in, 2);
     free_cloth(&x);
     free_cloth(&bias);
