@@ -114,6 +114,20 @@ enum {
         WR_KIND_COUNT /* also: not packed */
 };
 
+/* Kinds with decode kernels for 8, 16 and 32 rows; how many tiles those read ahead; most threads of the 16-row one. */
+#define WR_LINEAR_KINDS_OF_MODELS(X)                                                                                   \
+    X(BF16, 2, 256)                                                                                                    \
+    X(A4_64, 4, 384) X(A4_32, 4, 256) X(A8_64, 2, 384) X(A8_32, 2, 256) X(MXFP4, 4, 384) X(NVFP4, 4, 384)              \
+        X(MXFP8, 2, 384) X(Q8_0, 2, 384) X(Q4_K, 4, 256) X(Q6_K, 2, 384)
+/* Kinds with decode kernels for 8 and 32 rows. */
+#define WR_LINEAR_KINDS_MORE(X)                                                                                        \
+    X(F16)                                                                                                             \
+    X(A2_64) X(A2_32) X(A3_64) X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) X(H4_64) X(H8_64) X(H4_32) X(H5_32) X(F2)  \
+        X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q2_K) X(Q3_K) X(Q5_K)
+
+/* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
+enum { WR_SPREAD_ROW_TILES = 32768 };
+
 /* dtypes of x, y and scales inside params. */
 enum { WR_NUM_F32, WR_NUM_BF16, WR_NUM_F16 };
 
