@@ -139,7 +139,7 @@ static bool link_chain(const wr_step *step, const program *p, wr_ew_link *links,
 
 /* Rows that chains take: an output row is contiguous, a row of an input is contiguous or one element. */
 static bool chain_rows(const wr_step *step, const program *p) {
-    if (p->n_dims > 2) return false;
+    if (p->n_dims > WR_EW_CHAIN_AXES + 1) return false;
     int inner = p->n_dims - 1;
     for (int k = 0; inner >= 0 && k <= step->n_in; k++)
         if (p->strides[k][inner] != 1 && (k == 0 || p->strides[k][inner] != 0)) return false;
@@ -157,13 +157,19 @@ static bool fits_chain(const wr_step *step) {
 static weir_status launch_chain(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     program p;
     read_program(step, &p);
+    int last = p.n_dims - 1;
     wr_ew_chain_params q = {.out = step->out.data,
-                            .rows = p.n_dims == 2 ? p.shape[0] : 1,
-                            .cols = p.n_dims ? p.shape[p.n_dims - 1] : 1,
-                            .out_stride = p.n_dims == 2 ? p.strides[0][0] : 0,
+                            .rows = 1,
+                            .cols = last >= 0 ? p.shape[last] : 1,
+                            .n_axes = last > 0 ? last : 0,
                             .n_in = step->n_in,
                             .n_steps = p.n_code,
                             .out_dtype = (uint8_t)step->out.dtype};
+    for (int d = 0; d < last; d++) {
+        q.rows *= p.shape[d];
+        q.shape[d] = p.shape[d];
+        q.out_strides[d] = p.strides[0][d];
+    }
     int first;
     if (!link_chain(step, &p, q.steps, &first))
         return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: no chain of element-wise ops", wr_ops[step->op].name);
@@ -172,8 +178,8 @@ static weir_status launch_chain(const wr_step *step, wr_launcher *launcher, weir
         int from = k == 0 ? first : k == first ? 0 : k;
         q.in[k] = step->in[from].data;
         q.in_dtype[k] = (uint8_t)step->in[from].dtype;
-        q.in_stride[k] = p.n_dims == 2 ? p.strides[from + 1][0] : 0;
-        q.flat[k] = p.n_dims == 0 || p.strides[from + 1][p.n_dims - 1] == 0;
+        q.flat[k] = last < 0 || p.strides[from + 1][last] == 0;
+        for (int d = 0; d < last; d++) q.in_strides[k][d] = p.strides[from + 1][d];
     }
     for (int i = 0; i < q.n_steps; i++) {
         uint8_t *other = &q.steps[i].other;

@@ -211,6 +211,24 @@ static void layouts_of_all_kinds_reach_their_own_elements(void **state) {
             }
 }
 
+/* [batch, heads, tokens, head_dim] by strides, and a row for all of it. */
+static void rows_along_three_axes_are_chains(void **state) {
+    (void)state;
+    const int64_t shape[4] = {2, 5, 3, 16}, heads[4] = {240, 16, 80, 1}, row[4] = {0, 0, 0, 1}, one[4] = {0, 16, 0, 0};
+    for (int skew = 0; skew < 2; skew++) {
+        cloth a = new_input(BF16, 4, shape, heads, skew), b = new_input(BF16, 4, shape, row, 0);
+        cloth c = new_input(BF16, 4, shape, one, 0);
+        fill(&a.t, 1);
+        fill(&b.t, 2);
+        fill(&c.t, 3);
+        assert_int_equal(check_step(WR_OP_MUL, NULL, 2, (wr_tensor[]){a.t, b.t}, BF16, skew, 0, 0), 2);
+        assert_int_equal(check_step(WR_OP_DIV, NULL, 2, (wr_tensor[]){c.t, a.t}, BF16, skew, 0, 0), 2);
+        free_cloth(&a);
+        free_cloth(&b);
+        free_cloth(&c);
+    }
+}
+
 /* ---- fused chains ---- */
 
 typedef struct instruction {
@@ -409,6 +427,7 @@ int main(void) {
         cmocka_unit_test(every_op_follows_the_reference_on_every_dtype),
         cmocka_unit_test(select_takes_one_of_two_values),
         cmocka_unit_test(layouts_of_all_kinds_reach_their_own_elements),
+        cmocka_unit_test(rows_along_three_axes_are_chains),
         cmocka_unit_test(gated_activations_have_the_bits_of_their_ops),
         cmocka_unit_test(chains_with_scalars_have_the_bits_of_their_ops),
         cmocka_unit_test(programs_of_other_forms_are_interpreted),

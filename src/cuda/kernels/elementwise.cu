@@ -9,9 +9,9 @@
  * equal.
  *
  * Kernels.
- * - chain: floats only; each instruction takes the result of the one before and at most one more input. Rows that are
- *   contiguous or one repeated element: additions of residuals, silu(a) * b over halves of a matrix, scaling, casts.
- *   8 elements a thread in registers, 16 bytes a load where the addresses allow.
+ * - chain: floats only; each instruction takes the result of the one before and at most one more input. Rows, along up
+ * to three axes, that are contiguous or one repeated element: additions of residuals, silu(a) * b over halves of a
+ * matrix, scaling, casts. 8 elements a thread in registers, 16 bytes a load where the addresses allow.
  * - float, integer, general: the interpreter over any strides. Registers of a program lie in shared memory,
  *   [register][item][thread], since registers that are named at run time cannot be a thread's own. `float` knows the
  *   common functions of floats, `integer` programs without floats, `general` everything. The small form has few inputs,
@@ -120,8 +120,10 @@ WR_DEVICE void store_items(const float *v, void *p, int dtype, i64 at, int n, bo
 }
 
 /* Do all rows of an operand begin at multiples of 16 bytes? */
-WR_DEVICE bool rows_aligned(const void *p, i64 stride, int dtype) {
-    return (((u64)p | (u64)(stride * wr_dtype_size(dtype))) & 15) == 0;
+WR_DEVICE bool rows_aligned(const void *p, int n_axes, const int64_t *strides, int dtype) {
+    u64 bits = 0;
+    for (int d = 0; d < n_axes; d++) bits |= (u64)strides[d];
+    return (((u64)p | bits * (u64)wr_dtype_size(dtype)) & 15) == 0;
 }
 
 /* One op over the items in hand. Ops are told apart once for all of them. */
@@ -148,8 +150,9 @@ WR_DEVICE void round_items(float *x, int dtype) {
 }
 
 /* Input k at a row and column. */
-WR_DEVICE void fetch_items(const wr_ew_chain_params *p, float *v, int k, i64 row, i64 at, int n, bool whole) {
-    const i64 from = row * p->in_stride[k];
+WR_DEVICE void fetch_items(const wr_ew_chain_params *p, float *v, int k, i64 row, i64 at, bool narrow, int n,
+                           bool whole) {
+    const i64 from = wr_walk(row, p->n_axes, p->shape, p->in_strides[k], narrow);
     if (p->flat[k]) {
         float one = wr_load_float(p->in[k], p->in_dtype[k], from);
 #pragma unroll
@@ -162,33 +165,38 @@ WR_DEVICE void fetch_items(const wr_ew_chain_params *p, float *v, int k, i64 row
 WR_KERNEL(wr_ew_chain, wr_ew_chain_params, WR_EW_THREADS, 4) {
     wr_grid_launch();
     const i64 pieces = (p.cols + WR_EW_CHAIN_ITEMS - 1) / WR_EW_CHAIN_ITEMS, units = p.rows * pieces;
-    bool aligned = rows_aligned(p.out, p.rows > 1 ? p.out_stride : 0, p.out_dtype);
+    const bool narrow = units >> 32 == 0;
+    bool aligned = rows_aligned(p.out, p.n_axes, p.out_strides, p.out_dtype);
     for (int k = 0; k < p.n_in; k++)
-        aligned = aligned && (p.flat[k] || rows_aligned(p.in[k], p.rows > 1 ? p.in_stride[k] : 0, p.in_dtype[k]));
+        aligned = aligned && (p.flat[k] || rows_aligned(p.in[k], p.n_axes, p.in_strides[k], p.in_dtype[k]));
     wr_grid_wait();
     for (i64 unit = (i64)blockIdx.x * blockDim.x + threadIdx.x; unit < units; unit += (i64)gridDim.x * blockDim.x) {
         i64 row = 0, piece = unit;
-        if (p.rows > 1) {
-            row = units >> 32 ? unit / pieces : (i64)((u32)unit / (u32)pieces);
+        if (p.n_axes) {
+            row = narrow ? (i64)((u32)unit / (u32)pieces) : unit / pieces;
             piece = unit - row * pieces;
         }
-        i64 at = piece * WR_EW_CHAIN_ITEMS;
-        int n = p.cols - at < WR_EW_CHAIN_ITEMS ? (int)(p.cols - at) : WR_EW_CHAIN_ITEMS;
-        bool whole = aligned && n == WR_EW_CHAIN_ITEMS;
-        float x[WR_EW_CHAIN_ITEMS], y[WR_EW_CHAIN_ITEMS];
-        fetch_items(&p, x, 0, row, at, n, whole);
+        const i64 at = piece * WR_EW_CHAIN_ITEMS;
+        const int n = p.cols - at < WR_EW_CHAIN_ITEMS ? (int)(p.cols - at) : WR_EW_CHAIN_ITEMS;
+        const bool whole = aligned && n == WR_EW_CHAIN_ITEMS;
+        float x[WR_EW_CHAIN_ITEMS], y[WR_EW_CHAIN_ITEMS], early[WR_EW_CHAIN_ITEMS];
+        fetch_items(&p, x, 0, row, at, narrow, n, whole);
+        if (p.n_in > 1) fetch_items(&p, early, 1, row, at, narrow, n, whole);
         for (int s = 0; s < p.n_steps; s++) {
-            int op = p.steps[s].op, dtype = p.steps[s].dtype, other = p.steps[s].other;
+            const int other = p.steps[s].other;
             if (other == WR_EW_OTHER_SELF) {
 #pragma unroll
                 for (int i = 0; i < WR_EW_CHAIN_ITEMS; i++) y[i] = x[i];
+            } else if (other == 1) {
+#pragma unroll
+                for (int i = 0; i < WR_EW_CHAIN_ITEMS; i++) y[i] = early[i];
             } else if (other != WR_EW_OTHER_NONE) {
-                fetch_items(&p, y, other, row, at, n, whole);
+                fetch_items(&p, y, other, row, at, narrow, n, whole);
             }
-            link_items(op, x, y, p.steps[s].swapped);
-            round_items(x, dtype);
+            link_items(p.steps[s].op, x, y, p.steps[s].swapped);
+            round_items(x, p.steps[s].dtype);
         }
-        store_items(x, p.out, p.out_dtype, row * p.out_stride + at, n, whole);
+        store_items(x, p.out, p.out_dtype, wr_walk(row, p.n_axes, p.shape, p.out_strides, narrow) + at, n, whole);
     }
 }
 

@@ -28,6 +28,7 @@ enum {
     /* Chains: elements a thread has in hand, 16 bytes of bf16. */
     WR_EW_CHAIN_ITEMS = 8,
     WR_EW_CHAIN_INPUTS = 4,
+    WR_EW_CHAIN_AXES = 3,
     WR_EW_CHAIN_STEPS = 8,
 };
 
@@ -64,13 +65,15 @@ enum { WR_EW_OTHER_NONE = 254, WR_EW_OTHER_SELF = 255 };
 typedef struct wr_ew_link {
     uint8_t op, dtype, other, swapped;
 } wr_ew_link;
-/* Rows of floats. The value starts as input 0. Output rows are contiguous; input rows are contiguous or one element
- * (flat[k]). Row strides in elements. */
+/* Rows of floats, along up to WR_EW_CHAIN_AXES axes. The value starts as input 0. Output rows are contiguous; input
+ * rows are contiguous or one element (flat[k]). Strides in elements. Input 1 is fetched early. */
 typedef struct wr_ew_chain_params {
     void *out;
     const void *in[WR_EW_CHAIN_INPUTS];
-    int64_t rows, cols, out_stride, in_stride[WR_EW_CHAIN_INPUTS];
-    int32_t n_in, n_steps;
+    int64_t rows, cols;
+    int64_t shape[WR_EW_CHAIN_AXES], out_strides[WR_EW_CHAIN_AXES];
+    int64_t in_strides[WR_EW_CHAIN_INPUTS][WR_EW_CHAIN_AXES];
+    int32_t n_axes, n_in, n_steps;
     uint8_t out_dtype, in_dtype[WR_EW_CHAIN_INPUTS], flat[WR_EW_CHAIN_INPUTS];
     wr_ew_link steps[WR_EW_CHAIN_STEPS];
 } wr_ew_chain_params;
