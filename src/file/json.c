@@ -138,6 +138,16 @@ weir_status wr_json_read(const char *path, size_t max_bytes, json_t **out, weir_
     return status;
 }
 
+weir_status wr_json_text(const json_t *value, size_t flags, char **text, weir_error *err) {
+    /* jansson 2.14 forgets some failures while it writes the keys of objects, and gives malformed text. */
+    reserve.failed = false;
+    *text = value ? json_dumps(value, flags) : NULL;
+    if (*text && !reserve.failed) return WEIR_OK;
+    wr_free(*text);
+    *text = NULL;
+    return WR_FAIL(err, WEIR_E_MEMORY, "out of memory for JSON text");
+}
+
 void wr_json_show(const json_t *value, char *out, size_t cap) {
     switch (value ? json_typeof(value) : JSON_NULL) {
     case JSON_OBJECT: snprintf(out, cap, "an object"); break;

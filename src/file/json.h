@@ -19,6 +19,10 @@ weir_status wr_json_parse(const char *text, size_t bytes, const char *name, json
 /* As Python writes it: Infinity and -Infinity are read as 1e308 and -1e308. */
 weir_status wr_json_read(const char *path, size_t max_bytes, json_t **out, weir_error *err);
 
+/* The value as text, terminated, freed with wr_free; flags: jansson's. NULL stands for a value that could not be made
+ * for lack of memory, so that a caller may check once. Errors: MEMORY. */
+weir_status wr_json_text(const json_t *value, size_t flags, char **text, weir_error *err);
+
 /* The value in a few words for a message: 12, "text", a list of 3. */
 void wr_json_show(const json_t *value, char *out, size_t cap);
 

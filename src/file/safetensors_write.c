@@ -126,34 +126,41 @@ static int assign_shards(wr_safetensors_writer *w) {
 
 static json_t *entry_json(const entry *e) {
     json_t *shape = json_array();
-    for (int i = 0; i < e->n_dims; i++) json_array_append_new(shape, json_integer(e->shape[i]));
+    int failed = 0;
+    for (int i = 0; i < e->n_dims; i++) failed |= json_array_append_new(shape, json_integer(e->shape[i]));
+    if (failed) { /* out of memory: the caller sees it from the NULL */
+        json_decref(shape);
+        return NULL;
+    }
     return json_pack("{s:s,s:o,s:[I,I]}", "dtype", dtype_names[e->dtype], "shape", shape, "data_offsets",
                      (json_int_t)e->offset, (json_int_t)(e->offset + e->bytes));
 }
 
 static weir_status make_header(wr_safetensors_writer *w, int index, weir_error *err) {
     shard *s = &w->shards[index];
+    char *text;
     json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "mlx");
-    bool whole = root != NULL;
+    int failed = root == NULL;
     for (int64_t i = 0; i < w->n; i++) {
         const entry *e = &w->entries[i];
         if (e->shard != index) continue;
         s->data_bytes += e->bytes;
-        whole = whole && json_object_set_new(root, e->name, entry_json(e)) == 0;
+        failed |= json_object_set_new(root, e->name, entry_json(e));
     }
-    size_t length = whole ? json_dumpb(root, NULL, 0, JSON_COMPACT) : 0;
-    size_t total = (LENGTH_BYTES + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
-    s->header = length ? wr_malloc(total) : NULL;
+    weir_status status = wr_json_text(failed ? NULL : root, JSON_COMPACT, &text, err);
+    json_decref(root);
+    WR_TRY(status);
+    size_t length = strlen(text);
+    s->header_bytes = (LENGTH_BYTES + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+    s->header = wr_malloc(s->header_bytes);
     if (s->header) {
-        uint64_t said = total - LENGTH_BYTES;
+        uint64_t said = s->header_bytes - LENGTH_BYTES;
         for (int i = 0; i < LENGTH_BYTES; i++) s->header[i] = (char)(said >> 8 * i); /* little-endian */
         memset(s->header + LENGTH_BYTES, ' ', said);
-        whole = json_dumpb(root, s->header + LENGTH_BYTES, length, JSON_COMPACT) == length;
-        s->header_bytes = total;
+        memcpy(s->header + LENGTH_BYTES, text, length);
     }
-    json_decref(root);
-    if (!s->header || !whole)
-        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the header of %lld tensors", (long long)w->n);
+    wr_free(text);
+    if (!s->header) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a header of %zu bytes", length);
     return WEIR_OK;
 }
 
@@ -202,18 +209,16 @@ static weir_status create_shard(wr_safetensors_writer *w, const char *folder, in
 }
 
 static weir_status write_index(const wr_safetensors_writer *w, const char *folder, weir_error *err) {
-    char name[64];
+    char name[64], *text, *path = wr_path_join(folder, "model.safetensors.index.json");
     json_t *map = json_object();
-    bool whole = map != NULL;
-    for (int64_t i = 0; whole && i < w->n; i++) {
+    int failed = map == NULL || path == NULL;
+    for (int64_t i = 0; i < w->n && !failed; i++) {
         shard_name(w, w->entries[i].shard, name);
-        whole = json_object_set_new(map, w->entries[i].name, json_string(name)) == 0;
+        failed = json_object_set_new(map, w->entries[i].name, json_string(name));
     }
     json_t *root = json_pack("{s:{s:I},s:o}", "metadata", "total_size", (json_int_t)w->data_bytes, "weight_map", map);
-    char *text = root && whole ? json_dumps(root, JSON_INDENT(4)) : NULL;
-    char *path = wr_path_join(folder, "model.safetensors.index.json");
-    weir_status status = text && path ? wr_file_write(path, text, strlen(text), err)
-                                      : WR_FAIL(err, WEIR_E_MEMORY, "no memory for the index of the weight files");
+    weir_status status = wr_json_text(failed ? NULL : root, JSON_INDENT(4), &text, err);
+    if (status == WEIR_OK) status = wr_file_write(path, text, strlen(text), err);
     wr_free(path);
     wr_free(text);
     json_decref(root);

@@ -325,24 +325,24 @@ static weir_status check_target(const char *path, bool force, bool *there, weir_
     return status;
 }
 
-/* Only files that this command writes. */
-static void remove_folder(const char *path) {
+/* Only files that this command writes. False when something is left. */
+static bool remove_folder(const char *path) {
     wr_folder list;
-    if (wr_folder_list(path, &list, NULL) != WEIR_OK) return;
+    if (wr_folder_list(path, &list, NULL) != WEIR_OK) return false;
     for (size_t i = 0; i < list.n; i++) {
         char *file = is_ours(list.names[i]) ? wr_path_join(path, list.names[i]) : NULL;
         if (file) (void)wr_path_remove(file);
         wr_free(file);
     }
     wr_folder_free(&list);
-    (void)wr_path_remove(path);
+    return wr_path_remove(path);
 }
 
 static weir_status write_config(const wr_synth *s, const char *folder, weir_error *err) {
-    char *text = json_dumps(s->config, JSON_INDENT(4) | JSON_REAL_PRECISION(9) | JSON_SORT_KEYS);
-    char *path = wr_path_join(folder, "config.json");
-    weir_status status = text && path ? wr_file_write(path, text, strlen(text), err)
-                                      : WR_FAIL(err, WEIR_E_MEMORY, "no memory for config.json");
+    char *text, *path = wr_path_join(folder, "config.json");
+    weir_status status =
+        wr_json_text(path ? s->config : NULL, JSON_INDENT(4) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9), &text, err);
+    if (status == WEIR_OK) status = wr_file_write(path, text, strlen(text), err);
     wr_free(path);
     wr_free(text);
     return status;
@@ -353,7 +353,9 @@ static weir_status put_in_place(const char *fresh, const char *target, const cha
     if (there) WR_TRY(wr_path_rename(target, old, err));
     weir_status status = wr_path_rename(fresh, target, err);
     if (there && status != WEIR_OK) (void)wr_path_rename(old, target, NULL);
-    if (there && status == WEIR_OK) remove_folder(old);
+    if (there && status == WEIR_OK && !remove_folder(old))
+        return WR_FAIL(err, WEIR_E_IO, "%s is written, but what it replaced, now %s, could not be removed", target,
+                       old);
     return status;
 }
 
@@ -374,9 +376,8 @@ weir_status wr_synth_write(wr_synth *s, const char *folder, const wr_synth_write
     WR_TRY_GOTO(status, write_data(s, o, err), done);
     WR_TRY_GOTO(status, write_config(s, fresh, err), done);
     WR_TRY_GOTO(status, put_in_place(fresh, target, old, there, err), done);
-    made = false;
 done:
-    if (made) remove_folder(fresh);
+    if (made && status != WEIR_OK) (void)remove_folder(fresh); /* gone already when it was put in place */
     wr_free(old);
     wr_free(fresh);
     wr_free(target);
