@@ -1,0 +1,550 @@
+/* Prefill over paged KV on wgmma, bf16 keys, pages of 64: the same bits as the decode and reference kernels, whose
+ * definition stands in attention.cuh.
+ *
+ * A tile is 128 query rows, tokens x the heads of one KV group (row i: token i / group, head i % group), of one run of
+ * one sequence, so K and V are read once for the whole group. The grid is one block a multiprocessor; blocks take
+ * tiles from the schedule, longest first. In a block a warpgroup copies K and V into a ring of swizzled tiles (half of
+ * it copies the even entries, half the odd ones; a copy is announced as soon as it has landed), and two warpgroups of
+ * 64 query rows each compute. Entries of the ring: K0 K1 V0 K2 V1 ... : the scores of block j + 1 are issued before
+ * P x V of block j, and the softmax of j + 1 runs under that product. The two warpgroups take turns in issuing, so that
+ * one's softmax runs under the other's products. P stays in registers.
+ *
+ * Totals of finished spans: 128 columns in shared memory (touched once per span by the thread that owns them); for
+ * E = 256 the other 128 columns lie, as f32, in the row's own place in the output, which is overwritten at the end.
+ *
+ * Layouts in shared memory (rows of 128 bytes, swizzled as wr_wgmma_desc says): q [panel of 64 columns][128 rows], K
+ * [panel][key] as a K-major operand, V [panel][key] as an MN-major one. Head sizes 80 and 96 use a second panel in
+ * part; the product's columns past E are computed on whatever lies there and dropped.
+ *
+ * Bytes: tiles x keys seen x (D + E) x 2 x G from L2; operations 2 H (D + E) x keys seen by all rows.
+ * Measured: not yet. The trial without overlap and turns: 431 TFLOP/s at 8k, head 128.
+ * Dropped: none yet. Not tried: tensor-map copies instead of cp.async, Q in registers. */
+#include "cuda/kernels/attention.cuh"
+#include "cuda/kernels/attention_prefill.h"
+
+#if WR_HAS_WGMMA
+
+/* Barriers, 8 bytes each, from the start of their area; then flags of missing pages by slot, then the tiles' numbers.
+ */
+enum { FULL = 0, EMPTY = 32, TURN = 64, WORK_FULL = 80, WORK_EMPTY = 96, MISSING = 128, WORK = 160 };
+
+/* One tile. */
+typedef struct prefill_tile {
+    wr_attn_prefill_item item;
+    int head;                /* of the KV */
+    int first, last;         /* keys that some row sees */
+    int all_first, all_last; /* and those that every row sees */
+    int begin, end;          /* blocks */
+} prefill_tile;
+
+WR_DEVICE int key_limit(const wr_attn_params *p) {
+    i64 keys = p->max_pages * WR_ATTN_PAGE;
+    return keys < 0x7FFFFFFF ? (int)keys : 0x7FFFFFFF;
+}
+
+template <int BLOCK> WR_DEVICE prefill_tile find_tile(const wr_attn_params *p, u32 index) {
+    prefill_tile tile;
+    tile.item = p->prefill[index / (u32)p->kv_heads];
+    tile.head = (int)(index % (u32)p->kv_heads);
+    i64 first = wr_attn_first_key(tile.item.pos, p->window);
+    i64 last = wr_attn_last_key((i64)tile.item.pos + tile.item.n_rows - 1, key_limit(p));
+    bool none = last < first || tile.item.seq < 0 || tile.item.seq >= p->n_seqs;
+    tile.first = (int)first;
+    tile.last = (int)last;
+    tile.all_first = (int)wr_attn_first_key((i64)tile.item.pos + tile.item.n_rows - 1, p->window);
+    tile.all_last = (int)wr_attn_last_key(tile.item.pos, key_limit(p));
+    tile.begin = none ? 0 : (int)(first / BLOCK);
+    tile.end = none ? 0 : (int)(last / BLOCK) + 1;
+    return tile;
+}
+
+/* ---- the warpgroup that copies ---- */
+
+/* One page's 64 rows of one head by 64 threads into panels of BLOCK rows. Rows outside [low, high) become zeros. */
+template <int WIDTH, int BLOCK>
+WR_DEVICE void copy_page(u8 *to, const u8 *from, i64 key_bytes, int low, int high, int thread) {
+    enum { PIECES = WIDTH / 8, EVEN = 64 % PIECES == 0, RISE = EVEN ? 64 / PIECES : 1, TURNS = EVEN ? 8 / RISE : 1 };
+    if (EVEN && low <= 0 && high >= 64 && (u64)from % 16 == 0) {
+        /* The swizzle of a row depends on row % 8 only: few addresses, the rest are constants. */
+        int row = thread / PIECES, piece = thread % PIECES;
+        const u8 *source = from + row * key_bytes + piece * 16;
+        u32 target[TURNS];
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) {
+            int r = row + i * RISE;
+            target[i] = wr_smem(to) + (u32)(piece / 8 * (BLOCK * 128) + r * 128 + ((piece % 8 ^ r) << 4));
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+#pragma unroll
+            for (int j = 0; j < TURNS; j++) {
+                wr_cp16(target[j] + i * 1024, source);
+                source += RISE * key_bytes;
+            }
+        }
+        return;
+    }
+    bool aligned = (u64)from % 16 == 0;
+#pragma unroll 1
+    for (int i = thread; i < 64 * PIECES; i += 64) {
+        int row = i / PIECES, piece = i % PIECES;
+        bool there = row >= low && row < high;
+        u8 *target = to + piece / 8 * (BLOCK * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4);
+        const u8 *source = there ? from + row * key_bytes + piece * 16 : from;
+        if (aligned)
+            wr_cp16_or_zero(wr_smem(target), source, there);
+        else
+            for (int j = 0; j < 8; j++) ((u16 *)target)[j] = there ? ((const u16 *)source)[j] : 0;
+    }
+}
+
+/* Block `block` of K or V into a slot. pages: at the head's first column. Returns a bit for each page that is not
+ * there. */
+template <int WIDTH, int BLOCK>
+WR_DEVICE u32 copy_block(const wr_attn_params *p, const prefill_tile *tile, const u8 *pages, int block, u8 *to,
+                         int thread) {
+    i64 key_bytes = (i64)p->kv_heads * (WIDTH * 2);
+    const i32 *table = p->table + tile->item.seq * p->max_pages;
+    u32 missing = 0;
+#pragma unroll 1
+    for (int i = 0; i < BLOCK / WR_ATTN_PAGE; i++) {
+        int number = block * (BLOCK / WR_ATTN_PAGE) + i, key = number * WR_ATTN_PAGE;
+        int page = number < p->max_pages ? table[number] : -1, low = tile->first - key, high = tile->last + 1 - key;
+        if (page < 0 || page >= p->n_pages) {
+            missing |= 1u << i;
+            page = 0;
+            high = 0;
+        }
+        copy_page<WIDTH, BLOCK>(to + i * (WR_ATTN_PAGE * 128), pages + page * (WR_ATTN_PAGE * key_bytes), key_bytes,
+                                low, high, thread);
+    }
+    return missing;
+}
+
+/* Number n of the block's tiles, for everyone. */
+WR_DEVICE void publish(const wr_attn_params *p, u8 *area, u32 bars, u32 n) {
+    u32 place = n & 1;
+    if (n >= 2) wr_bar_wait(bars + WORK_EMPTY + place * 8, (int)((n >> 1) - 1) & 1);
+    u32 tile = n == 0 ? blockIdx.x : gridDim.x + atomicAdd(&p->schedule->prefill_next, 1u);
+    ((volatile u32 *)(area + WORK))[place] = tile;
+    wr_bar_arrive(bars + WORK_FULL + place * 8);
+}
+
+/* Number n of the tiles, by every warp once. */
+WR_DEVICE u32 next_tile(u8 *area, u32 bars, u32 n) {
+    u32 place = n & 1;
+    wr_bar_wait(bars + WORK_FULL + place * 8, (int)(n >> 1) & 1);
+    u32 tile = ((volatile u32 *)(area + WORK))[place];
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) wr_bar_arrive(bars + WORK_EMPTY + place * 8);
+    return tile;
+}
+
+template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars, u32 n_tiles) {
+    enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
+    int half = threadIdx.x % 128 / 64, thread = threadIdx.x % 64;
+    bool leader = threadIdx.x % 128 == 0;
+    u32 entry = 0;
+    if (leader) publish(p, area, bars, 0);
+    for (u32 n = 0;; n++) {
+        u32 index = next_tile(area, bars, n);
+        if (index >= n_tiles) break;
+        if (leader) publish(p, area, bars, n + 1);
+        prefill_tile tile = find_tile<BLOCK>(p, index);
+        int n_blocks = tile.end - tile.begin;
+        for (int e = half; e < 2 * n_blocks; e += 2) {
+            u32 slot = (entry + e) % STAGES, round = (entry + e) / STAGES;
+            u8 *to = slots + slot * SLOT;
+            wr_bar_wait(bars + EMPTY + slot * 8, (int)(round & 1) ^ 1);
+            /* K0 K1 V0 K2 V1 ... */
+            bool values = e == 2 * n_blocks - 1 || (e > 0 && e % 2 == 0);
+            int block = e == 2 * n_blocks - 1 ? n_blocks - 1 : values ? e / 2 - 1 : (e + 1) / 2;
+            if (values) {
+                copy_block<E, BLOCK>(p, &tile, (const u8 *)p->v + tile.head * (E * 2), tile.begin + block, to, thread);
+            } else {
+                u32 missing = copy_block<D, BLOCK>(p, &tile, (const u8 *)p->k + tile.head * (D * 2), tile.begin + block,
+                                                   to, thread);
+                if (thread == 0) ((volatile u32 *)(area + MISSING))[slot] = missing;
+            }
+            wr_cp_commit();
+            wr_cp_wait<0>();
+            wr_fence_async();
+            wr_bar_arrive(bars + FULL + slot * 8);
+        }
+        entry += 2 * (u32)n_blocks;
+    }
+    if (leader) {
+        /* The last block to come here has seen every other take its last number. */
+        u32 done = atomicAdd(&p->schedule->prefill_done, 1u);
+        if (done == gridDim.x - 1) {
+            p->schedule->prefill_next = 0;
+            p->schedule->prefill_done = 0;
+        }
+    }
+}
+
+/* ---- the warpgroups that compute ---- */
+
+/* What a thread knows of its rows g and g + 8 of the warp's sixteen. */
+typedef struct prefill_rows {
+    int first[2], last[2];    /* keys that they see */
+    float m[2], l[2];         /* of the running span */
+    float m_all[2], l_all[2]; /* of the spans before */
+    float *place[2];          /* of the output, where totals of columns 128 and on lie; NULL: a row past the run */
+    bool even;                /* these places take pairs of f32 */
+    bool merged;              /* a span is in the totals */
+} prefill_rows;
+
+template <int N> WR_DEVICE void scores_step(float *s, u64 a, u64 b, int add) {
+    if constexpr (N == 64) wr_wgmma_ss_64(s, a, b, add);
+    if constexpr (N == 128) wr_wgmma_ss_128(s, a, b, add);
+}
+template <int N> WR_DEVICE void values_step(float *o, const u32 *a, u64 b, int add) {
+    if constexpr (N == 64) wr_wgmma_rs_tb_64(o, a, b, add);
+    if constexpr (N == 128) wr_wgmma_rs_tb_128(o, a, b, add);
+    if constexpr (N == 256) wr_wgmma_rs_tb_256(o, a, b, add);
+}
+
+/* s = q K^T, started. */
+template <int D, int BLOCK> WR_DEVICE void start_scores(float *s, u32 q, u32 keys) {
+    wr_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < D / 16; k++)
+        scores_step<BLOCK>(s, wr_wgmma_desc(q + k / 4 * (WR_PREFILL_ROWS * 128) + k % 4 * 32, 16, 1024),
+                           wr_wgmma_desc(keys + k / 4 * (BLOCK * 128) + k % 4 * 32, 16, 1024), k > 0);
+    wr_wgmma_commit();
+}
+
+/* o += P V, started; o = P V when fresh. */
+template <int WIDE, int BLOCK> WR_DEVICE void start_values(float *o, const u32 *weights, u32 values, bool fresh) {
+    wr_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < BLOCK / 16; k++)
+        values_step<WIDE>(o, weights + 4 * k, wr_wgmma_desc(values + k * 2048, BLOCK * 128, 1024), k > 0 || !fresh);
+    wr_wgmma_commit();
+}
+
+/* Keys that a row does not see: -inf. key0: the block's first; missing: a bit for each page. */
+template <int BLOCK> WR_DEVICE void hide(float *s, const prefill_rows *rows, int key0, u32 missing) {
+    int base = key0 + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int z = 0; z < BLOCK / 2; z++) {
+        int h = z / 2 % 2, key = base + z / 4 * 8 + z % 2;
+        bool gone = z / 4 * 8 / WR_ATTN_PAGE ? missing & 2 : missing & 1;
+        if (key < rows->first[h] || key > rows->last[h] || gone) s[z] = WR_ATTN_NONE;
+    }
+}
+
+/* Scores to weights of the running span; decay: what o is to be multiplied by. */
+template <int BLOCK> WR_DEVICE void soften(float *s, prefill_rows *rows, float c, float *decay) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = WR_ATTN_NONE, sum = 0.0f;
+#pragma unroll
+        for (int z = 2 * h; z < BLOCK / 2; z += 4) top = fmaxf(top, fmaxf(s[z], s[z + 1]));
+        top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, 2));
+        top = fmaxf(top, rows->m[h]);
+        float offset = wr_attn_offset(top, c);
+        decay[h] = wr_attn_decay(rows->m[h], top, c);
+        rows->m[h] = top;
+#pragma unroll
+        for (int group = 0; group < 4; group++) {
+            float part = 0.0f;
+#pragma unroll
+            for (int n = 0; n < BLOCK / 32; n++) {
+                int z = (group * (BLOCK / 32) + n) * 4 + 2 * h;
+                s[z] = wr_attn_weight(s[z], offset, c);
+                s[z + 1] = wr_attn_weight(s[z + 1], offset, c);
+                part += s[z];
+                part += s[z + 1];
+            }
+            part += __shfl_xor_sync(0xFFFFFFFFu, part, 1);
+            part += __shfl_xor_sync(0xFFFFFFFFu, part, 2);
+            sum = group == 0 ? part : sum + part;
+        }
+        rows->l[h] = fmaf(rows->l[h], decay[h], sum);
+    }
+}
+
+/* Weights as the A operand of P x V. */
+template <int BLOCK> WR_DEVICE void pack_weights(u32 *weights, const float *s) {
+#pragma unroll
+    for (int i = 0; i < BLOCK / 4; i++) weights[i] = wr_attn_pack<WR_ATTN_BF16>(s[2 * i], s[2 * i + 1]);
+}
+
+/* Four bytes apart or together, by what the place allows. */
+WR_DEVICE float read_place(const float *p, bool even) {
+    if (even) return *p;
+    const u16 *half = (const u16 *)p;
+    return wr_bits_f32((u32)half[0] | (u32)half[1] << 16);
+}
+WR_DEVICE void write_place(float *p, bool even, float x) {
+    if (even) {
+        *p = x;
+    } else {
+        ((u16 *)p)[0] = (u16)wr_f32_bits(x);
+        ((u16 *)p)[1] = (u16)(wr_f32_bits(x) >> 16);
+    }
+}
+
+/* The span with maxima m and sums l, whose outputs are o, joins the totals. last: o becomes the totals, which are not
+ * stored. totals: shared, [KEPT / 2][128 threads]. */
+template <int E>
+WR_DEVICE void merge_span(float *o, prefill_rows *rows, const float *m, const float *l, float c, float *totals,
+                          bool last) {
+    enum { KEPT = WR_PREFILL_KEPT(E) };
+    float a[2], b[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        wr_attn_merge(&rows->m_all[h], m[h], c, &a[h], &b[h]);
+        rows->l_all[h] = wr_attn_fold(rows->l_all[h], a[h], l[h], b[h]);
+    }
+    bool first = !rows->merged;
+    rows->merged = true;
+#pragma unroll
+    for (int z = 0; z < KEPT / 2; z++) {
+        int h = z / 2 % 2;
+        float old = first ? 0.0f : totals[z * 128];
+        o[z] = wr_attn_fold(old, a[h], o[z], b[h]);
+        if (!last) totals[z * 128] = o[z];
+    }
+#pragma unroll
+    for (int z = KEPT / 2; z < E / 2; z++) {
+        int h = z / 2 % 2;
+        float *place = rows->place[h] + ((z - KEPT / 2) / 4 * 8 + threadIdx.x % 4 * 2 + z % 2);
+        float old = first || !rows->place[h] ? 0.0f : read_place(place, rows->even);
+        o[z] = wr_attn_fold(old, a[h], o[z], b[h]);
+        if (!last && rows->place[h]) write_place(place, rows->even, o[z]);
+    }
+}
+
+/* The warpgroup's 64 query rows into shared memory. */
+template <int D> WR_DEVICE void load_queries(const wr_attn_params *p, const prefill_tile *tile, u8 *q, int wg) {
+    enum { PIECES = D / 8 };
+    bool vectors = p->q_type == WR_ATTN_BF16 && (u64)p->q % 16 == 0;
+    for (int i = threadIdx.x % 128; i < 64 * PIECES; i += 128) {
+        int row = wg * 64 + i / PIECES, piece = i % PIECES, token = row / p->group;
+        uint4 v;
+        v.x = v.y = v.z = v.w = 0;
+        if (token < tile->item.n_rows) {
+            i64 at =
+                ((i64)(tile->item.row + token) * p->n_heads + tile->head * p->group + row % p->group) * D + piece * 8;
+            if (vectors) {
+                v = *(const uint4 *)((const u16 *)p->q + at);
+            } else {
+                v.x = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at, p->q_type);
+                v.y = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 2, p->q_type);
+                v.z = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 4, p->q_type);
+                v.w = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 6, p->q_type);
+            }
+        }
+        *(uint4 *)(q + piece / 8 * (WR_PREFILL_ROWS * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4)) = v;
+    }
+    wr_fence_async();
+    wr_barrier(1 + wg, 128);
+}
+
+/* Sinks, division, rounding, output. */
+template <int E>
+WR_DEVICE void write_rows(const wr_attn_params *p, const prefill_tile *tile, const float *o, prefill_rows *rows,
+                          int row0) {
+    __syncwarp(); /* the rows' places in the output have been read by all four threads of a row */
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int row = row0 + 8 * h, token = row / p->group, head = tile->head * p->group + row % p->group;
+        if (token >= tile->item.n_rows) continue;
+        float factor = 1.0f;
+        if (p->sinks) factor = wr_attn_sink(rows->m_all[h], &rows->l_all[h], p->sinks[head], p->log2_factor);
+        float inverse = wr_attn_inverse(rows->l_all[h]);
+        i64 at = ((i64)(tile->item.row + token) * p->n_heads + head) * E + threadIdx.x % 4 * 2;
+        bool pairs = p->out_type != WR_ATTN_F32 && (u64)p->out % 4 == 0;
+#pragma unroll
+        for (int z = 2 * h; z < E / 2; z += 4) {
+            float lo = inverse * (o[z] * factor), hi = inverse * (o[z + 1] * factor);
+            if (pairs) {
+                *(u32 *)((u16 *)p->out + at + z / 4 * 8) =
+                    p->out_type == WR_ATTN_BF16 ? wr_pack_bf16(lo, hi) : wr_pack_f16(lo, hi);
+            } else {
+                wr_attn_store(p->out, at + z / 4 * 8, p->out_type, lo);
+                wr_attn_store(p->out, at + z / 4 * 8 + 1, p->out_type, hi);
+            }
+        }
+    }
+}
+
+WR_DEVICE void begin_rows(const wr_attn_params *p, const prefill_tile *tile, prefill_rows *rows, int row0) {
+    i64 row_bytes = (i64)p->value_dim * (p->out_type == WR_ATTN_F32 ? 4 : 2);
+    rows->even = (u64)p->out % 4 == 0;
+    rows->merged = false;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int row = row0 + 8 * h, token = row / p->group, head = tile->head * p->group + row % p->group;
+        bool there = token < tile->item.n_rows;
+        i64 pos = (i64)tile->item.pos + (there ? token : tile->item.n_rows - 1);
+        rows->first[h] = (int)wr_attn_first_key(pos, p->window);
+        rows->last[h] = (int)wr_attn_last_key(pos, key_limit(p));
+        rows->m[h] = rows->m_all[h] = WR_ATTN_NONE;
+        rows->l[h] = rows->l_all[h] = 0.0f;
+        rows->place[h] =
+            there ? (float *)((u8 *)p->out + ((i64)(tile->item.row + token) * p->n_heads + head) * row_bytes) : 0;
+    }
+}
+
+/* Where a warpgroup stands in the ring and in its turns. */
+typedef struct prefill_ring {
+    u32 entry, turn;
+} prefill_ring;
+
+template <int STAGES> WR_DEVICE u32 await_entry(prefill_ring *ring, u32 bars) {
+    u32 slot = ring->entry % STAGES;
+    wr_bar_wait(bars + FULL + slot * 8, (int)(ring->entry / STAGES & 1));
+    ring->entry++;
+    return slot;
+}
+WR_DEVICE void release(u32 bars, u32 slot) {
+    if (threadIdx.x % 32 == 0) wr_bar_arrive(bars + EMPTY + slot * 8);
+}
+WR_DEVICE void take_turn(prefill_ring *ring, u32 bars, int wg) {
+    wr_bar_wait(bars + TURN + wg * 8, (int)(ring->turn & 1));
+    ring->turn++;
+}
+WR_DEVICE void pass_turn(u32 bars, int wg) {
+    if (threadIdx.x % 32 == 0) wr_bar_arrive(bars + TURN + (wg ^ 1) * 8);
+}
+
+/* Dot products to weights of block `block`. */
+template <int BLOCK>
+WR_DEVICE void weigh(const wr_attn_params *p, const prefill_tile *tile, float *s, prefill_rows *rows, int block,
+                     u32 missing, float *decay) {
+    if (p->softcap > 0.0f) {
+#pragma unroll
+        for (int z = 0; z < BLOCK / 2; z++) s[z] = wr_attn_score(s[z], p->softcap, p->softcap_scale);
+    }
+    /* Uniform over the block: does any row of the tile not see a key of these? */
+    int key0 = block * BLOCK;
+    if (missing || key0 > tile->all_last - (BLOCK - 1) || key0 < tile->all_first) hide<BLOCK>(s, rows, key0, missing);
+    soften<BLOCK>(s, rows, p->log2_factor, decay);
+}
+
+template <int D, int E>
+WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, prefill_ring *ring, u8 *area, u32 bars,
+                           u32 q, u32 slots, float *totals, int wg) {
+    enum {
+        BLOCK = WR_PREFILL_BLOCK(D),
+        STAGES = WR_PREFILL_STAGES(D),
+        SLOT = WR_PREFILL_SLOT(D, E),
+        WIDE = WR_PREFILL_PANELS(E) * 64
+    };
+    volatile u32 *missing = (volatile u32 *)(area + MISSING);
+    float o[WIDE / 2], s[BLOCK / 2], decay[2], c = p->log2_factor;
+    u32 weights[BLOCK / 4];
+    prefill_rows rows;
+    int row0 = wg * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    begin_rows(p, tile, &rows, row0);
+#pragma unroll
+    for (int z = 0; z < WIDE / 2; z++) o[z] = 0.0f;
+    if (tile->begin < tile->end) {
+        u32 slot = await_entry<STAGES>(ring, bars);
+        take_turn(ring, bars, wg);
+        start_scores<D, BLOCK>(s, q, slots + slot * SLOT);
+        pass_turn(bars, wg);
+        wr_wgmma_wait<0>();
+        u32 gone = missing[slot];
+        __syncwarp();
+        release(bars, slot);
+        weigh<BLOCK>(p, tile, s, &rows, tile->begin, gone, decay);
+        pack_weights<BLOCK>(weights, s);
+        bool fresh = true;
+        for (int block = tile->begin + 1; block < tile->end; block++) {
+            u32 key_slot = await_entry<STAGES>(ring, bars);
+            take_turn(ring, bars, wg);
+            start_scores<D, BLOCK>(s, q, slots + key_slot * SLOT);
+            u32 value_slot = await_entry<STAGES>(ring, bars);
+            start_values<WIDE, BLOCK>(o, weights, slots + value_slot * SLOT, fresh);
+            pass_turn(bars, wg);
+            wr_wgmma_wait<1>();
+            gone = missing[key_slot];
+            __syncwarp();
+            release(bars, key_slot);
+            float span_m[2] = {rows.m[0], rows.m[1]}, span_l[2] = {rows.l[0], rows.l[1]};
+            bool crosses = wr_attn_span_begin(wr_attn_span_of(block)) == block;
+            if (crosses) {
+                rows.m[0] = rows.m[1] = WR_ATTN_NONE;
+                rows.l[0] = rows.l[1] = 0.0f;
+            }
+            weigh<BLOCK>(p, tile, s, &rows, block, gone, decay);
+            wr_wgmma_wait<0>();
+            release(bars, value_slot);
+            if (crosses) {
+                merge_span<E>(o, &rows, span_m, span_l, c, totals, false);
+            } else {
+#pragma unroll
+                for (int z = 0; z < WIDE / 2; z++) o[z] *= decay[z / 2 % 2];
+            }
+            fresh = crosses;
+            pack_weights<BLOCK>(weights, s);
+        }
+        slot = await_entry<STAGES>(ring, bars);
+        start_values<WIDE, BLOCK>(o, weights, slots + slot * SLOT, fresh);
+        wr_wgmma_wait<0>();
+        release(bars, slot);
+        merge_span<E>(o, &rows, rows.m, rows.l, c, totals, true);
+    }
+    write_rows<E>(p, tile, o, &rows, row0);
+}
+
+template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shared) {
+    enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
+    u8 *totals = shared + WR_PREFILL_Q_BYTES(D) + STAGES * SLOT, *area = totals + WR_PREFILL_KEPT_BYTES(E);
+    u32 q = wr_smem(shared), slots = q + WR_PREFILL_Q_BYTES(D), bars = wr_smem(area);
+    int wg = threadIdx.x / 128;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            wr_bar_init(bars + FULL + i * 8, 64); /* threads of half a warpgroup */
+            wr_bar_init(bars + EMPTY + i * 8, 8); /* warps that compute */
+        }
+        for (int i = 0; i < 2; i++) {
+            wr_bar_init(bars + TURN + i * 8, 4);
+            wr_bar_init(bars + WORK_FULL + i * 8, 1);
+            wr_bar_init(bars + WORK_EMPTY + i * 8, 12); /* all warps */
+        }
+        wr_bar_init_done();
+    }
+    __syncthreads();
+    wr_grid_wait();
+    wr_grid_launch();
+    u32 n_tiles = p->schedule->n_prefill * (u32)p->kv_heads;
+    if (wg == 2) {
+        wr_registers_fewer<56>();
+        copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars, n_tiles);
+    } else {
+        wr_registers_more<224>();
+        prefill_ring ring = {0, 0};
+        if (wg == 1) pass_turn(bars, wg); /* the first turn */
+        for (u32 n = 0;; n++) {
+            u32 index = next_tile(area, bars, n);
+            if (index >= n_tiles) break;
+            prefill_tile tile = find_tile<BLOCK>(p, index);
+            wr_barrier(1 + wg, 128); /* nobody reads the last tile's queries any more */
+            load_queries<D>(p, &tile, shared, wg);
+            attend_tile<D, E>(p, &tile, &ring, area, bars, q + wg * 8192, slots,
+                              (float *)totals + wg * (WR_PREFILL_KEPT(E) / 2 * 128) + threadIdx.x % 128, wg);
+        }
+    }
+}
+
+#define PREFILL(d, e)                                                                                                  \
+    WR_KERNEL(wr_attn_prefill_##d, wr_attn_params, WR_PREFILL_THREADS, 1) {                                            \
+        WR_DYNAMIC_SHARED(shared);                                                                                     \
+        prefill<d, e>(&p, shared);                                                                                     \
+    }
+
+PREFILL(64, 64)
+PREFILL(80, 80)
+PREFILL(96, 96)
+PREFILL(128, 128)
+PREFILL(192, 128)
+PREFILL(256, 256)
+
+#endif
