@@ -26,9 +26,12 @@ constexpr size_t STACK_BYTES = 128 << 10, GUARD_BYTES = 4096, SHARED_MAP = 512 <
 wr_emu_kernel *kernels;
 int default_order = -1;
 
+/* Engines that this OS thread does not use at the moment. A kernel under another one (see before) takes a second. */
 struct engine_holder {
-    engine *e = nullptr;
-    ~engine_holder() { delete e; }
+    std::vector<engine *> idle;
+    ~engine_holder() {
+        for (engine *e : idle) delete e;
+    }
 };
 thread_local engine_holder holder;
 
@@ -77,6 +80,7 @@ std::string waits_for(engine *e, const thread &t) {
     case WAIT_MBARRIER:
         snprintf(text, sizeof(text), "wr_bar_wait for parity %d at line %d: ", t.op, t.line);
         return text + mbarrier_state(e, t.argument);
+    case WAIT_GRID: snprintf(text, sizeof(text), "wr_grid_wait at line %d", t.line); return text;
     default: return "";
     }
 }
@@ -175,7 +179,6 @@ engine::~engine() {
         sigaltstack(&off, nullptr);
         free(signal_stack);
     }
-    here = nullptr;
 }
 
 /* ---- who runs ---- */
@@ -206,6 +209,18 @@ thread *take_lane(engine *e, u32 w) {
     return &e->threads[w * 32 + lane];
 }
 
+/* The work that the threads at wr_grid_wait wait for; false: nobody does, or it was done. */
+bool grid_deliver(engine *e) {
+    bool waiting = false;
+    for (u32 i = 0; i < e->n_threads; i++)
+        if (e->threads[i].waits == WAIT_GRID) wake(e, i), waiting = true;
+    if (!waiting) return false;
+    void (*before)(void *) = e->before;
+    e->before = nullptr;
+    if (before) before(e->before_argument);
+    return true;
+}
+
 /* The same warp as long as it can run, then the next. With a seed: any warp. */
 thread *take_ready(engine *e) {
     for (;;) {
@@ -214,7 +229,8 @@ thread *take_ready(engine *e) {
             const u32 w = e->order == 1 ? (first + e->n_warps - i) % e->n_warps : (first + i) % e->n_warps;
             if (e->warps[w].ready) return take_lane(e, w);
         }
-        if (e->n_alive == 0 || !bulk_deliver(e)) return nullptr;
+        if (e->n_alive == 0) return nullptr;
+        if (!bulk_deliver(e) && !grid_deliver(e)) return nullptr;
     }
 }
 
@@ -479,23 +495,46 @@ extern "C" const wr_emu_kernel *wr_emulate_find(const char *name) {
 
 extern "C" void wr_emulate_order(int order) { default_order = order; }
 
+extern "C" int wr_emulate_order_now(void) { return order_now(); }
+
+void wr_emu_grid_wait(int line) {
+    engine *e = here;
+    e->grid_waited = true;
+    if (!e->before) return;
+    e->now->waits = WAIT_GRID;
+    e->now->line = line;
+    wait_here(e);
+}
+
 extern "C" void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
                                   const void *params) {
     const wr_emu_kernel *found = wr_emulate_find(kernel);
     if (!found) refuse(kernel, "there is none of this name");
+    wr_emulate_launch_over(found, blocks, threads, shared_bytes, params, nullptr, nullptr);
+}
+
+extern "C" void wr_emulate_launch_over(const wr_emu_kernel *found, uint32_t blocks, uint32_t threads,
+                                       size_t shared_bytes, const void *params, void (*before)(void *),
+                                       void *before_argument) {
+    const char *kernel = found->name;
     if (threads == 0 || threads > MAX_THREADS) refuse(kernel, "a block has 1 to 1,024 threads");
     if ((int)threads > found->max_threads) refuse(kernel, "more threads than its launch bounds say");
     if (shared_bytes > SHARED_MOST) refuse(kernel, "more than 227 KiB of shared memory");
-    if (blocks > 0x7FFFFFFFu) refuse(kernel, "more than 2^31 - 1 blocks");
-    if (!here) here = holder.e = new engine;
+    if (blocks == 0 || blocks > 0x7FFFFFFFu) refuse(kernel, "a grid has 1 to 2^31 - 1 blocks");
+    engine *const outer = here;
+    const wr_emu_index outer_at = wr_emu_at;
+    if (holder.idle.empty()) holder.idle.push_back(new engine);
+    engine *e = here = holder.idle.back();
+    holder.idle.pop_back();
     catch_faults();
-    engine *e = here;
-    if (e->now) refuse(kernel, "another kernel launches it");
     std::vector<u64> copy((found->params_bytes + 7) / 8 + 2);
     u8 *aligned = (u8 *)(((uintptr_t)copy.data() + 15) & ~(uintptr_t)15);
     memcpy(aligned, params, found->params_bytes);
     e->kernel = found;
     e->params = aligned;
+    e->before = before;
+    e->before_argument = before_argument;
+    e->grid_waited = false;
     e->n_threads = threads;
     e->n_warps = (threads + 31) / 32;
     e->order = order_now();
@@ -504,5 +543,10 @@ extern "C" void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t 
     wr_emu_at.grid_size = {blocks, 1, 1};
     shared_begin_launch(e, shared_bytes);
     for (u32 block = 0; block < blocks; block++) run_block(e, e->order == 1 ? blocks - 1 - block : block);
+    if (!e->grid_waited)
+        refuse(kernel, "no thread of it called wr_grid_wait, so later kernels may overtake earlier ones");
     e->kernel = nullptr;
+    holder.idle.push_back(e);
+    here = outer;
+    wr_emu_at = outer_at;
 }

@@ -7,6 +7,8 @@
  * - shared memory holds NaN (bytes 0xFF) when a block begins; so does the target of a copy until it has landed;
  * - cp.async lands at the matching wait, a bulk copy when nothing else can run; wgmma reads its operands when issued
  *   and checks at the wait that they have not changed; accumulators in flight hold NaN and may not be written;
+ * - a kernel of a graph begins before the one whose end it waits for (every second pair), and every kernel must call
+ *   wr_grid_wait;
  * - a warp operation needs every living lane of its mask at the same line; .aligned ones need all 32;
  * - WR_EMULATE_ORDER=reverse or a number above 1 (a seed) runs the threads in another order. A kernel must pass in all.
  * What it cannot see: memory faults inside one allocation, a missing barrier that no tried order exposes, conversions
@@ -53,8 +55,14 @@ void wr_emu_register(wr_emu_kernel *kernel);
 const wr_emu_kernel *wr_emulate_find(const char *name); /* NULL: there is none */
 /* Runs the grid to its end. Aborts on an unknown name and on every misuse. */
 void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes, const void *params);
+/* The same, and `before` (the kernel before it in a chain of programmatic launches) runs when all threads of the first
+ * blocks have come to wr_grid_wait: so what a kernel reads or writes too early shows. NULL: nothing is to be waited
+ * for. */
+void wr_emulate_launch_over(const wr_emu_kernel *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
+                            const void *params, void (*before)(void *), void *before_argument);
 /* Order of threads of later launches of any thread: 0 forward, 1 reverse, others seeds. */
 void wr_emulate_order(int order);
+int wr_emulate_order_now(void);
 }
 
 #define WR_KERNEL(kernel_name, params_type, threads, blocks)                                                           \
@@ -280,7 +288,8 @@ WR_DEVICE float __uint2float_rn(u32 x) { return (float)x; }
 
 /* ---- device.cuh ---- */
 
-WR_DEVICE void wr_grid_wait(void) {}
+void wr_emu_grid_wait(int line);
+WR_DEVICE void wr_grid_wait(WR_EMU_LINE) { wr_emu_grid_wait(line); }
 WR_DEVICE void wr_grid_launch(void) {}
 
 WR_DEVICE float wr_bits_f32(u32 x) { return __uint_as_float(x); }

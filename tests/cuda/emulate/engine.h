@@ -25,11 +25,11 @@ constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 constexpr u8 POISON = 0xFF, CANARY = 0xA5;
 
 /* What a thread waits for. */
-enum wait_kind { WAIT_NONE, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, WAIT_MBARRIER };
+enum wait_kind { WAIT_NONE, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, WAIT_MBARRIER, WAIT_GRID };
 
 struct async_copy { /* cp.async */
     u32 to;
-    const void *from; /* NULL: zeros */
+    u64 data[2]; /* read when it was issued */
     u32 group;
 };
 
@@ -91,10 +91,9 @@ struct mbarrier {
     u32 phase;
 };
 struct bulk_copy {
-    u32 to;
-    const void *from;
-    u32 bytes, bar;
+    u32 to, bar;
     int line;
+    std::vector<u8> data; /* read when it was issued */
 };
 struct static_array {
     const void *key;
@@ -104,6 +103,9 @@ struct static_array {
 struct engine {
     const wr_emu_kernel *kernel;
     const void *params;
+    void (*before)(void *); /* what wr_grid_wait waits for, while it is not done */
+    void *before_argument;
+    bool grid_waited; /* a thread of the launch has called it */
     u32 n_threads, n_warps, n_alive, n_at_block_barrier;
     u64 random; /* of the order of threads */
     int order;

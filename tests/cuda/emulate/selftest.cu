@@ -7,6 +7,7 @@
 
 /* out [16, threads]: one row for each operation. */
 WR_KERNEL(selftest_lanes, selftest_params, 64, 1) {
+    wr_grid_wait();
     u32 *out = (u32 *)p.out;
     const u32 id = threadIdx.x, lane = id % 32, n = blockDim.x, v = 100 + id;
     out[0 * n + id] = __shfl_sync(0xFFFFFFFFu, v, 5);
@@ -66,6 +67,7 @@ WR_KERNEL(selftest_mma, selftest_params, 32, 1) {
     const u16 *a = (const u16 *)p.a, *b = (const u16 *)p.b;
     u16 *sa = (u16 *)shared, *sb = sa + 256; /* [16, 16], [16, 16] of which 8 rows or 8 columns count */
     float c[4] = {0, 0, 0, 0};
+    wr_grid_wait();
     for (int k0 = 0; k0 < p.k; k0 += 16) {
         for (int i = lane; i < 256; i += 32) {
             const int r = i / 16, x = i % 16;
@@ -115,6 +117,7 @@ template <int N, int KIND> WR_DEVICE void wgmma_tile(const selftest_params &p) {
     const u16 *a = (const u16 *)p.a, *b = (const u16 *)p.b;
     constexpr u32 LEAD = 8192; /* between 64 columns of a transposed tile: 64 rows of 128 bytes */
     float d[N / 2];
+    wr_grid_wait();
     for (int k0 = 0; k0 < p.k; k0 += 64) {
         __syncthreads();
         for (int i = id; i < 64 * 8; i += 128) {
@@ -178,6 +181,7 @@ WR_KERNEL(selftest_pipeline, selftest_params, 96, 1) {
         wr_bar_init_done();
     }
     __syncthreads();
+    wr_grid_wait();
     if (w == 2) {
         if (lane) return;
         for (int i = 0; i < n; i++) {
@@ -218,6 +222,7 @@ WR_KERNEL(selftest_fault, selftest_params, 128, 1) {
     u32 a[4] = {0, 0, 0, 0};
     int zero = 0;
     const u64 db = wr_wgmma_desc(s, 16, 1024);
+    if (p.what != FAULT_NO_GRID_WAIT) wr_grid_wait();
     for (u32 i = id; i < 24576; i += 128) shared[i] = 0;
     if (id == 0) wr_bar_init(bar, 1);
     __syncthreads();

@@ -23,7 +23,8 @@ enum selftest_fault {
     FAULT_BULK_UNAWAITED,
     FAULT_PARTIAL_MMA, /* lane 31 has returned */
     FAULT_WRONG_MASK,  /* the calling lane is not in it */
-    FAULT_STACK        /* endless recursion */
+    FAULT_NO_GRID_WAIT,
+    FAULT_STACK /* endless recursion */
 };
 
 typedef struct selftest_params {

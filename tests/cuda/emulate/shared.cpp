@@ -109,11 +109,11 @@ std::string mbarrier_state(engine *e, u32 address) {
 
 bool bulk_deliver(engine *e) {
     if (e->bulk.empty()) return false;
-    const bulk_copy copy = e->bulk[0];
+    const bulk_copy copy = std::move(e->bulk[0]);
     e->bulk.erase(e->bulk.begin());
-    memcpy(e->shared + (copy.to - SHARED_ORIGIN), copy.from, copy.bytes);
+    memcpy(e->shared + (copy.to - SHARED_ORIGIN), copy.data.data(), copy.data.size());
     mbarrier *b = find(copy.bar, "wr_bulk_copy", copy.line);
-    b->bytes -= copy.bytes;
+    b->bytes -= (i64)copy.data.size();
     check_phase(e, b);
     return true;
 }
@@ -190,9 +190,10 @@ void wr_emu_barrier(int id, int threads, int line) {
 void wr_emu_cp16(u32 to, const void *from, bool valid, int line) {
     u8 *target = shared_at(to, 16, 16, "wr_cp16", line);
     if ((uintptr_t)from % 16) wr_emu_fail(line, "wr_cp16 from %p, which is not 16-byte aligned", from);
-    memset(target, POISON, 16);
     thread *t = here->now;
-    t->copies.push_back({to, valid ? from : nullptr, t->copy_group});
+    t->copies.push_back({to, {0, 0}, t->copy_group});
+    if (valid) memcpy(t->copies.back().data, from, 16);
+    memset(target, POISON, 16);
 }
 
 void wr_emu_cp_commit(void) { here->now->copy_group++; }
@@ -200,13 +201,8 @@ void wr_emu_cp_commit(void) { here->now->copy_group++; }
 void wr_emu_cp_wait(int pending) {
     thread *t = here->now;
     size_t n = 0;
-    for (; n < t->copies.size() && t->copies[n].group + (u32)pending < t->copy_group; n++) {
-        u8 *target = here->shared + (t->copies[n].to - SHARED_ORIGIN);
-        if (t->copies[n].from)
-            memcpy(target, t->copies[n].from, 16);
-        else
-            memset(target, 0, 16);
-    }
+    for (; n < t->copies.size() && t->copies[n].group + (u32)pending < t->copy_group; n++)
+        memcpy(here->shared + (t->copies[n].to - SHARED_ORIGIN), t->copies[n].data, 16);
     t->copies.erase(t->copies.begin(), t->copies.begin() + (long)n);
 }
 
@@ -257,5 +253,5 @@ void wr_emu_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, int line) {
     if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_copy of %u bytes, no multiple of 16", bytes);
     if ((uintptr_t)from % 16) wr_emu_fail(line, "wr_bulk_copy from %p, which is not 16-byte aligned", from);
     memset(shared_at(to, bytes, 16, "wr_bulk_copy", line), POISON, bytes);
-    here->bulk.push_back({to, from, bytes, bar, line});
+    here->bulk.push_back({to, bar, line, {(const u8 *)from, (const u8 *)from + bytes}});
 }

@@ -213,6 +213,7 @@ static void test_misuse_stops_with_kernel_thread_and_cause(void **state) {
         {FAULT_BULK_UNAWAITED, 0, {"ended with a bulk copy on its way"}},
         {FAULT_PARTIAL_MMA, 0, {"wr_mma_bf16"}},
         {FAULT_WRONG_MASK, 0, {"in which the calling lane is not"}},
+        {FAULT_NO_GRID_WAIT, 0, {"no thread of it called wr_grid_wait"}},
         {FAULT_STACK, 0, {"memory fault"}},
     };
     char text[4096];
