@@ -350,7 +350,7 @@ static weir_status move_take_along(const wr_step *step, wr_launcher *launcher, b
     return start(launcher, "wr_move_take_along", p.n, &p, sizeof p, err);
 }
 
-/* A line of the output belongs to one thread. Indices and updates of one element along an axis repeat. */
+/* A line of the output belongs to one thread or warp. Indices and updates of one element along an axis repeat. */
 static weir_status move_scatter(const wr_step *step, wr_launcher *launcher, bool plain, weir_error *err) {
     const wr_tensor *out = &step->out, *ids = &step->in[1], *u = &step->in[2];
     int axis = ((const wr_axis_args *)step->args)->axis;
@@ -377,6 +377,9 @@ static weir_status move_scatter(const wr_step *step, wr_launcher *launcher, bool
         p.n_lines *= out->shape[d];
     }
     if (p.n == 0) return WEIR_OK;
+    /* Fewer lines than a few multiprocessors have threads; and positions that a warp can compare in 32 bits. */
+    if (!plain && p.n_lines < 4096 && p.n > 1 && p.size < UINT32_MAX)
+        return start(launcher, "wr_move_scatter_warps", 32 * p.n_lines, &p, sizeof p, err);
     return start(launcher, "wr_move_scatter", p.n_lines, &p, sizeof p, err);
 }
 

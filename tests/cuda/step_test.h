@@ -252,18 +252,18 @@ static inline int64_t distance(const wr_tensor *a, const wr_tensor *b, int64_t i
 static inline void check_close(const cloth *got, const cloth *want, int64_t ulps, double least, const char *what) {
     for (int64_t i = 0; i < size_of(&want->t); i++) {
         if (distance(&got->t, &want->t, i) <= ulps) continue;
-        double a = 0, b = 0;
         if (got->t.dtype >= WEIR_DTYPE_F16) {
-            a = get_float(&got->t, i), b = get_float(&want->t, i);
+            double a = get_float(&got->t, i), b = get_float(&want->t, i);
             if (fabs(a - b) < least) continue;
-        } else {
-            memcpy(&a, (const char *)got->t.data + i * (int64_t)weir_dtype_bytes(got->t.dtype),
-                   weir_dtype_bytes(got->t.dtype));
-            memcpy(&b, (const char *)want->t.data + i * (int64_t)weir_dtype_bytes(got->t.dtype),
-                   weir_dtype_bytes(got->t.dtype));
+            fail_msg("%s: element %lld of %s is %.9g (%a), not %.9g (%a)", what, (long long)i,
+                     weir_dtype_name(got->t.dtype), a, a, b, b);
         }
-        fail_msg("%s: element %lld of %s is %.9g (%a), not %.9g (%a)", what, (long long)i,
-                 weir_dtype_name(got->t.dtype), a, a, b, b);
+        uint64_t a = 0, b = 0;
+        size_t bytes = weir_dtype_bytes(got->t.dtype);
+        memcpy(&a, (const char *)got->t.data + (size_t)i * bytes, bytes);
+        memcpy(&b, (const char *)want->t.data + (size_t)i * bytes, bytes);
+        fail_msg("%s: element %lld of %s is %#llx, not %#llx", what, (long long)i, weir_dtype_name(got->t.dtype),
+                 (unsigned long long)a, (unsigned long long)b);
     }
 }
 static inline void check_equal(const cloth *got, const cloth *want, const char *what) {

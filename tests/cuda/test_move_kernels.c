@@ -283,6 +283,31 @@ static void take_along_and_scatter_walk_lines_in_order(void **state) {
             }
 }
 
+/* Many updates of few elements: most of 32 neighbours meet. */
+static void long_scatters_add_in_the_order_of_the_index(void **state) {
+    (void)state;
+    static const weir_dtype sums[] = {F32, BF16, F16, I32, WEIR_DTYPE_U8};
+    const int64_t shape[2] = {3, 11}, long_shape[2] = {3, 1009}, turned[2] = {1, 3};
+    for (int d = 0; d < COUNT(sums); d++) {
+        cloth x = new_input(sums[d], 2, shape, NULL, 0), u = new_input(sums[d], 2, long_shape, turned, 0);
+        cloth ids = new_input(I32, 2, long_shape, NULL, 0);
+        fill(&x.t, 1);
+        fill(&u.t, 2);
+        if (sums[d] >= F16) {
+            fill_tame(&x.t, 1, 3);
+            fill_tame(&u.t, 2, 3);
+        }
+        fill_indices(&ids.t, 11, 3);
+        wr_axis_args args = {.axis = 1};
+        wr_tensor in[3] = {x.t, ids.t, u.t};
+        check_step(WR_OP_SCATTER, &args, 3, in, sums[d], 2, shape, wr_ref_scatter);
+        check_step(WR_OP_SCATTER_ADD, &args, 3, in, sums[d], 2, shape, wr_ref_scatter);
+        free_cloth(&x);
+        free_cloth(&u);
+        free_cloth(&ids);
+    }
+}
+
 static void a_scatter_of_nothing_copies(void **state) {
     (void)state;
     const int64_t shape[2] = {3, 8}, empty[2] = {0, 8};
@@ -321,6 +346,7 @@ int main(void) {
         cmocka_unit_test(pad_surrounds_with_the_value_in_the_dtype),
         cmocka_unit_test(take_gathers_along_any_axis_and_marks_what_is_missing),
         cmocka_unit_test(take_along_and_scatter_walk_lines_in_order),
+        cmocka_unit_test(long_scatters_add_in_the_order_of_the_index),
         cmocka_unit_test(a_scatter_of_nothing_copies),
         cmocka_unit_test(a_change_of_dtype_is_refused),
     };

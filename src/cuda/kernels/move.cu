@@ -9,7 +9,8 @@
  * as all addresses of all rows allow; the pieces of a row never overlap its end since they divide it.
  * - elements: the plain copy, an element a thread. The reference of every copy.
  * - transpose: tiles through shared memory, where input and output are contiguous along different axes.
- * - take, take_along, scatter, fill.
+ * - take, take_along, fill.
+ * - scatter: a line of the output a thread; scatter_warps, where lines are few: a line a warp.
  * Several ops are made of copies by cuda/move.c: concat is one a input, pad a fill and a copy, slice_update and scatter
  * begin with one.
  *
@@ -207,28 +208,65 @@ WR_DEVICE void add_element(void *out, i64 to, const void *updates, i64 from, int
         wr_store_int(out, dtype, to, (i64)((u64)wr_load_int(out, dtype, to) + (u64)wr_load_int(updates, dtype, from)));
 }
 
+/* Where a line begins, in the output, the indices and the updates. */
+typedef struct line_places {
+    i64 out, ids, updates;
+} line_places;
+WR_DEVICE line_places places_of(const wr_move_scatter_params *p, i64 line) {
+    const bool narrow = fits_32(p->n_lines);
+    line_places at = {0, 0, 0};
+    for (int d = p->n_dims - 1; d >= 0; d--) {
+        i64 index = line;
+        line = divide(&index, p->shape[d], narrow);
+        at.out += index * p->out_strides[d];
+        at.ids += index * p->ids_strides[d];
+        at.updates += index * p->updates_strides[d];
+    }
+    return at;
+}
+WR_DEVICE void update_element(const wr_move_scatter_params *p, i64 to, i64 from) {
+    const int bytes = wr_dtype_size(p->dtype);
+    if (p->add)
+        add_element(p->out, to, p->updates, from, p->dtype);
+    else
+        move_piece((u8 *)p->out + to * bytes, (const u8 *)p->updates + from * bytes, bytes);
+}
+
+/* A line a thread. */
 WR_KERNEL(wr_move_scatter, wr_move_scatter_params, WR_MOVE_THREADS, 4) {
     wr_grid_launch();
-    const bool narrow = fits_32(p.n_lines);
-    const int bytes = wr_dtype_size(p.dtype);
     wr_grid_wait();
     for (i64 line = first_unit(); line < p.n_lines; line += unit_step()) {
-        i64 rest = line, to = 0, ids_at = 0, from = 0;
-        for (int d = p.n_dims - 1; d >= 0; d--) {
-            i64 index = rest;
-            rest = divide(&index, p.shape[d], narrow);
-            to += index * p.out_strides[d];
-            ids_at += index * p.ids_strides[d];
-            from += index * p.updates_strides[d];
-        }
+        const line_places at = places_of(&p, line);
         for (i64 i = 0; i < p.n; i++) {
-            i64 index = index_at(p.ids, p.ids_dtype, ids_at + i * p.ids_stride, p.size);
-            if (index < 0) continue;
-            i64 at = to + index * p.out_stride, source = from + i * p.updates_stride;
-            if (p.add)
-                add_element(p.out, at, p.updates, source, p.dtype);
-            else
-                move_piece((u8 *)p.out + at * bytes, (const u8 *)p.updates + source * bytes, bytes);
+            i64 index = index_at(p.ids, p.ids_dtype, at.ids + i * p.ids_stride, p.size);
+            if (index >= 0) update_element(&p, at.out + index * p.out_stride, at.updates + i * p.updates_stride);
+        }
+    }
+}
+
+/* A line a warp, 32 updates at once: those of one element take turns in order, so the bits are those of one thread. */
+WR_KERNEL(wr_move_scatter_warps, wr_move_scatter_params, WR_MOVE_THREADS, 4) {
+    const u32 all = 0xFFFFFFFFu;
+    const int lane = (int)(threadIdx.x % 32);
+    wr_grid_launch();
+    wr_grid_wait();
+    for (i64 line = first_unit() / 32; line < p.n_lines; line += unit_step() / 32) {
+        const line_places at = places_of(&p, line);
+        for (i64 base = 0; base < p.n; base += 32) {
+            const i64 i = base + lane;
+            i64 index = i < p.n ? index_at(p.ids, p.ids_dtype, at.ids + i * p.ids_stride, p.size) : -1;
+            const u32 same = __match_any_sync(all, (u32)index);
+            int turn = __popc(same & ((1u << lane) - 1));
+            if (!p.add) { /* the last of equals wins */
+                if (same >> lane != 1) index = -1;
+                turn = 0;
+            }
+            for (int now = 0; __any_sync(all, index >= 0 && turn >= now); now++) {
+                if (index >= 0 && turn == now)
+                    update_element(&p, at.out + index * p.out_stride, at.updates + i * p.updates_stride);
+                __syncwarp();
+            }
         }
     }
 }
