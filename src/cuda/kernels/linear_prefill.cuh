@@ -1,0 +1,398 @@
+/* The kernels of linear_prefill.cu, linear_prefill_bits.cu and linear_prefill_blocks.cu: y = x W^T for many rows of x
+ * on wgmma. Those files hold instances for kinds of weights, so that each of them compiles in a minute.
+ *
+ * Contract: linear.h. Slices, k16 order and epilogue are those of the decode tiers, so a row has the same bits for
+ * every number of rows and every tile shape here.
+ *
+ * Weights are the M side of wgmma: a warpgroup has 64 weight rows, a warp 16 of them, a lane expands its fragments in
+ * registers from the packed tile (linear.h). Tokens are the N side, 32, 64 or 128 of them, from shared memory. A block
+ * has `halves` x `groups` multiplying warpgroups: halves side by side over weight rows, groups taking slices in turn
+ * (slice s is group s % groups); group 0 adds the slices of the others to its own, in order, through shared memory. For
+ * each group one more warp fills a ring of stages with bulk copies: a stage is one k tile of 64, tokens as prepared
+ * (linear_prefill.h) and 4 * halves packed tiles. Blocks are persistent: tile, tile + blocks, ... Weights of the first
+ * stages are fetched before the kernel before has ended.
+ *
+ * Bytes into a multiprocessor per k tile: 128 tokens + 4 halves tile_bytes; operations: 2 * 64 halves * tokens * 64.
+ * wgmma m64nTk16 takes T / 2 cycles at the least, so a k tile takes 2 * halves * tokens.
+ *
+ * Measured: see bench/cuda.
+ *
+ * Tried before (trial kernels, H200, W [12288, 4096] 4-bit): loads by the multiplying threads with a block barrier for
+ * each 64 of K, 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429; a
+ * 2-block cluster with multicast was slower. An `if` between the two k tiles of the loop's body makes ptxas serialise
+ * all wgmma (C7513): hence the odd k tile after the loop. Threads count as whole warpgroups for ptxas: one producer
+ * warp in a block costs registers for four, which setmaxnreg gives back. */
+#ifndef WR_CUDA_LINEAR_PREFILL_CUH
+#define WR_CUDA_LINEAR_PREFILL_CUH
+
+#include "cuda/kernels/linear_prefill.h"
+
+#include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/linear.cuh"
+
+#if WR_HAS_WGMMA
+
+/* ---- what all roles share ---- */
+
+/* A tile of the output: `count` tokens from prepared token `first`; weight rows from row tile `row_tile` on. */
+typedef struct place {
+    i64 first;
+    int count, expert, row_tile;
+} place;
+
+template <int T> WR_DEVICE int token_tiles_of(const wr_prefill_params &p) {
+    return p.tiles ? *p.n_tiles : (int)((p.m + T - 1) / T);
+}
+template <int T> WR_DEVICE int count_tiles(const wr_prefill_params &p) {
+    return token_tiles_of<T>(p) * ((p.n_row_tiles + 4 * p.halves - 1) / (4 * p.halves));
+}
+/* Token tiles change fastest, but only among WR_PREFILL_SUPER of them, so that their activations stay in L2 while all
+ * weights pass once. */
+template <int T> WR_DEVICE place place_of(const wr_prefill_params &p, int index) {
+    const int token_tiles = token_tiles_of<T>(p);
+    const int across = (p.n_row_tiles + 4 * p.halves - 1) / (4 * p.halves);
+    const int super = index / (WR_PREFILL_SUPER * across) * WR_PREFILL_SUPER;
+    const int wide = min(token_tiles - super, (int)WR_PREFILL_SUPER);
+    const int inside = index - super * across, tile = super + inside % wide;
+    place at;
+    at.row_tile = inside / wide * 4 * p.halves;
+    if (p.tiles) {
+        const wr_prefill_tile t = p.tiles[tile];
+        at.first = t.first;
+        at.count = t.count;
+        at.expert = t.expert;
+    } else {
+        at.first = (i64)tile * T;
+        at.count = (int)(p.m - at.first < T ? p.m - at.first : T);
+        at.expert = 0;
+    }
+    return at;
+}
+
+/* A position in the ring of stages of one group. Each group has a ring of its own, so that a group which has no slice
+ * in the last round cannot fall a lap behind the barriers' parity. */
+typedef struct ring {
+    int stage, parity;
+} ring;
+WR_DEVICE void ring_step(ring *r, int stages) {
+    if (++r->stage == stages) {
+        r->stage = 0;
+        r->parity ^= 1;
+    }
+}
+/* Barriers: full, then empty, for each stage of each group; then those of the sums. */
+WR_DEVICE u32 full_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
+    return shared + p.at_bars + 8 * (group * p.stages + r.stage);
+}
+WR_DEVICE u32 empty_after_full(const wr_prefill_params &p) { return 8 * p.groups * p.stages; }
+
+WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
+    return min(p.k_tiles - slice * p.slice_tiles, p.slice_tiles);
+}
+
+/* ---- the warp that brings tiles, one for each group ---- */
+
+WR_DEVICE void bring_weights(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int group, ring r) {
+    const int lane = threadIdx.x % 32, stage_tiles = 4 * p.halves;
+    const int tiles = min(p.n_row_tiles - at.row_tile, stage_tiles);
+    const u32 full = full_bar(p, shared, group, r);
+    if (lane == 0) wr_bar_expect(full, (u32)(tiles * p.tile_bytes + (at.count + 7) / 8 * 1024));
+    __syncwarp();
+    if (lane < tiles) {
+        const u8 *w = (const u8 *)p.w + at.expert * p.expert_bytes +
+                      ((i64)(at.row_tile + lane) * p.k_tiles + k_tile) * p.tile_bytes;
+        const int to = ((group * p.stages + r.stage) * stage_tiles + lane) * p.tile_bytes;
+        wr_bulk_copy(shared + p.at_weights + to, w, p.tile_bytes, full);
+    }
+}
+template <int T>
+WR_DEVICE void bring_tokens(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int group, ring r) {
+    if (threadIdx.x % 32 == 31)
+        wr_bulk_copy(shared + (group * p.stages + r.stage) * (T * 128),
+                     (const u8 *)p.x + ((i64)k_tile * p.m_pad + at.first) * 128, (u32)((at.count + 7) / 8 * 1024),
+                     full_bar(p, shared, group, r));
+}
+
+template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group) {
+    ring r = {0, 0};
+    int early = 0;
+    /* Weights are nobody's output, so the first stages may be filled with them while the kernel before still runs. */
+    if (!p.tiles && (int)blockIdx.x < count_tiles<T>(p)) {
+        const place at = place_of<T>(p, (int)blockIdx.x);
+        for (int slice = group; slice < p.slices && early < p.stages; slice += p.groups) {
+            const int length = slice_length(p, slice);
+            for (int i = 0; i < length && early < p.stages; i++, early++) {
+                bring_weights(p, shared, at, slice * p.slice_tiles + i, group, r);
+                r.stage++;
+            }
+        }
+        r.stage = 0;
+    }
+    wr_grid_wait();
+    const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
+    for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
+        const place at = place_of<T>(p, index);
+        for (int slice = group; slice < p.slices; slice += p.groups) {
+            const int first = slice * p.slice_tiles, end = first + slice_length(p, slice);
+            for (int k_tile = first; k_tile < end; k_tile++) {
+                if (early) {
+                    early--;
+                } else {
+                    wr_bar_wait(full_bar(p, shared, group, r) + empty_after_full(p), r.parity ^ 1);
+                    bring_weights(p, shared, at, k_tile, group, r);
+                }
+                bring_tokens<T>(p, shared, at, k_tile, group, r);
+                ring_step(&r, p.stages);
+            }
+        }
+    }
+}
+
+/* ---- warpgroups that multiply ---- */
+
+template <int T> WR_DEVICE void wgmma(float *acc, const u32 *a, u64 b, int add) {
+    if constexpr (T == 32) wr_wgmma_rs_32(acc, a, b, add);
+    if constexpr (T == 64) wr_wgmma_rs_64(acc, a, b, add);
+    if constexpr (T == 128) wr_wgmma_rs_128(acc, a, b, add);
+}
+
+/* What a multiplying warpgroup knows of itself. */
+typedef struct me {
+    u32 shared;
+    const u8 *memory;
+    int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
+    u32 held;                            /* barrier of a stage whose wgmma may still run; 0: none */
+} me;
+
+/* One k tile: expand the weights while the wgmma of the k tile before runs, then start this one's. Its fragments stay
+ * in a, which therefore must not be the array of the k tile before. */
+template <int KIND, int T>
+WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u32 *a, ring *r, int add) {
+    const u32 full = full_bar(p, self->shared, self->group, *r);
+    const int stage = self->group * p.stages + r->stage;
+    wr_bar_wait(full, r->parity);
+    ring_step(r, p.stages);
+    u32 words[wr_tile<KIND>::words];
+    if (wr_tile<KIND>::two_parts) wr_wgmma_wait<0>();
+    wr_tile_load_shared<KIND>(
+        words, self->memory + p.at_weights + ((stage * p.halves + self->half) * 4 + self->warp) * p.tile_bytes,
+        self->lane);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        wr_tile_step<KIND>(words, j, a + 4 * j, a + (wr_tile<KIND>::two_parts ? 16 + 4 * j : 0));
+    const u64 b = wr_wgmma_desc(self->shared + stage * (T * 128), 16, 1024);
+    wr_wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        wgmma<T>(acc, a + 4 * j, b + 2 * j, j ? 1 : add);
+        if constexpr (wr_tile<KIND>::two_parts) wgmma<T>(acc, a + 16 + 4 * j, b + 2 * j, 1);
+    }
+    wr_wgmma_commit();
+    wr_wgmma_wait<1>();
+    if (self->held && self->lane == 0) wr_bar_arrive(self->held);
+    self->held = full + empty_after_full(p);
+}
+
+/* One slice, a chain of its own from 0. Two sets of fragments take turns. */
+template <int KIND, int T>
+WR_DEVICE void multiply_slice(const wr_prefill_params &p, me *self, float *acc, ring *r, int length) {
+    u32 even[wr_tile<KIND>::two_parts ? 32 : 16], second[16];
+    u32 *odd = wr_tile<KIND>::two_parts ? even : second; /* high and low parts twice would not fit */
+    int i = 0;
+#pragma unroll 1
+    for (; i + 1 < length; i += 2) {
+        multiply_tile<KIND, T>(p, self, acc, even, r, i > 0);
+        multiply_tile<KIND, T>(p, self, acc, odd, r, 1);
+    }
+    if (i < length) {
+        wr_wgmma_wait<0>(); /* so that the registers of the loop can be used again */
+        multiply_tile<KIND, T>(p, self, acc, even, r, i > 0);
+    }
+    wr_wgmma_wait<0>();
+    if (self->lane == 0) wr_bar_arrive(self->held);
+    self->held = 0;
+}
+
+/* A slice's sums from group g > 0 to group 0, fragment by fragment: thread i writes what thread i reads. */
+template <int T> WR_DEVICE float4 *sums_of(const wr_prefill_params &p, const me *self, int g) {
+    return (float4 *)(self->memory + p.at_sums) + ((g - 1) * p.halves + self->half) * (T / 8 * 128) + self->thread;
+}
+WR_DEVICE u32 sums_bar(const wr_prefill_params &p, const me *self, int g, int which) {
+    return self->shared + p.at_bars + 8 * (2 * p.groups * p.stages + ((g - 1) * p.halves + self->half) * 2 + which);
+}
+template <int T> WR_DEVICE void give_sums(const wr_prefill_params &p, const me *self, const float *acc, u32 *parities) {
+    float4 *to = sums_of<T>(p, self, self->group);
+    wr_bar_wait(sums_bar(p, self, self->group, 1), (int)(*parities >> self->group & 1) ^ 1);
+#pragma unroll
+    for (int i = 0; i < T / 8; i++) {
+        float4 v = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+        to[i * 128] = v;
+    }
+    wr_bar_arrive(sums_bar(p, self, self->group, 0));
+    *parities ^= 1u << self->group;
+}
+template <int T>
+WR_DEVICE void take_sums(const wr_prefill_params &p, const me *self, float *total, int among, u32 *parities) {
+#pragma unroll 1
+    for (int g = 1; g < among; g++) {
+        const float4 *from = sums_of<T>(p, self, g);
+        wr_bar_wait(sums_bar(p, self, g, 0), (int)(*parities >> g & 1));
+#pragma unroll
+        for (int i = 0; i < T / 8; i++) {
+            const float4 v = from[i * 128];
+            total[4 * i] += v.x;
+            total[4 * i + 1] += v.y;
+            total[4 * i + 2] += v.z;
+            total[4 * i + 3] += v.w;
+        }
+        wr_bar_arrive(sums_bar(p, self, g, 1));
+        *parities ^= 1u << g;
+    }
+}
+
+/* ---- epilogue ---- */
+
+/* 8 values of one token, rows n.. of y. */
+WR_DEVICE void store8(const wr_prefill_params &p, const float *from, i64 row, i64 n, bool vector) {
+    const i64 at = row * p.n + n;
+    float v[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) v[i] = from[i] * p.unscale * p.global_scale;
+    if (!vector || n + 8 > p.n) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (n + i >= p.n) break;
+            wr_store_float(p.y, p.dtype, at + i, p.addend ? v[i] + p.addend[at + i] : v[i]);
+        }
+        return;
+    }
+    if (p.addend) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] += p.addend[at + i];
+    }
+    if (p.dtype == WEIR_DTYPE_F32) {
+        float4 *y = (float4 *)((float *)p.y + at);
+        const float4 a = {v[0], v[1], v[2], v[3]}, b = {v[4], v[5], v[6], v[7]};
+        y[0] = a;
+        y[1] = b;
+        return;
+    }
+    uint4 packed;
+    if (p.dtype == WEIR_DTYPE_BF16)
+        packed = {wr_pack_bf16(v[0], v[1]), wr_pack_bf16(v[2], v[3]), wr_pack_bf16(v[4], v[5]),
+                  wr_pack_bf16(v[6], v[7])};
+    else
+        packed = {wr_pack_f16(v[0], v[1]), wr_pack_f16(v[2], v[3]), wr_pack_f16(v[4], v[5]), wr_pack_f16(v[6], v[7])};
+    *(uint4 *)((u16 *)p.y + at) = packed;
+}
+
+/* The warpgroup's 64 rows by T tokens, turned through its own shared memory so that rows of y are written whole. */
+template <int T>
+WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *total, const place &at) {
+    float *turn = (float *)(self->memory + p.at_turn) + self->half * (WR_PREFILL_CHUNK * WR_PREFILL_PITCH);
+    const bool vector = (u64)p.y % 16 == 0 && p.n % 8 == 0;
+    const i64 n = (i64)at.row_tile * 16 + self->half * 64 + self->thread % 8 * 8;
+    const int row = self->warp * 16 + self->lane / 4, token = self->lane % 4 * 2;
+#pragma unroll
+    for (int chunk = 0; chunk < T / WR_PREFILL_CHUNK; chunk++) {
+        if (chunk * WR_PREFILL_CHUNK < at.count) {
+            wr_barrier(1 + self->half, 128);
+#pragma unroll
+            for (int z = 0; z < WR_PREFILL_CHUNK / 8; z++) {
+                const float *v = total + (chunk * (WR_PREFILL_CHUNK / 8) + z) * 4;
+                float *to = turn + (z * 8 + token) * WR_PREFILL_PITCH + row;
+                to[0] = v[0];
+                to[WR_PREFILL_PITCH] = v[1];
+                to[8] = v[2];
+                to[WR_PREFILL_PITCH + 8] = v[3];
+            }
+            wr_barrier(1 + self->half, 128);
+#pragma unroll
+            for (int i = self->thread / 8; i < WR_PREFILL_CHUNK; i += 16) {
+                const int t = chunk * WR_PREFILL_CHUNK + i;
+                if (t >= at.count || n >= p.n) continue;
+                const i64 to = p.target ? p.target[at.first + t] : at.first + t;
+                store8(p, turn + i * WR_PREFILL_PITCH + self->thread % 8 * 8, to, n, vector);
+            }
+        }
+    }
+}
+
+template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u32 shared, const u8 *memory) {
+    const int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0), warpgroup = warp / 4;
+    me self = {shared,
+               memory,
+               warpgroup % p.halves,
+               warpgroup / p.halves,
+               warp % 4,
+               (int)threadIdx.x % 32,
+               (int)threadIdx.x % 128,
+               0};
+    ring r = {0, 0};
+    u32 parities = 0; /* of the exchange of sums with each group: the last round may lack some */
+    float acc[T / 2], total[T / 2];
+    wr_grid_wait();
+    const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
+    for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
+        int owed = 0; /* slices of the last round that are not in total yet, with the own one */
+#pragma unroll
+        for (int i = 0; i < T / 2; i++) total[i] = 0.f;
+        for (int first = 0; first < p.slices; first += p.groups) {
+            const int among = p.slices - first < p.groups ? p.slices - first : p.groups;
+            if (self.group < among) {
+                multiply_slice<KIND, T>(p, &self, acc, &r, slice_length(p, first + self.group));
+                if (self.group > 0) {
+                    give_sums<T>(p, &self, acc, &parities);
+                } else {
+                    /* The round before is added only now, so that nobody waits for the slower groups. */
+                    if (owed) take_sums<T>(p, &self, total, owed, &parities);
+#pragma unroll
+                    for (int i = 0; i < T / 2; i++) total[i] += acc[i];
+                    owed = p.groups > 1 ? among : 0;
+                }
+            }
+        }
+        if (self.group == 0) {
+            if (owed) take_sums<T>(p, &self, total, owed, &parities);
+            finish<T>(p, &self, total, place_of<T>(p, index));
+        }
+    }
+}
+
+template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *memory) {
+    const u32 shared = wr_smem(memory);
+    const int groups = p.halves * p.groups;
+    wr_grid_launch();
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+        for (int i = 0; i < p.groups * p.stages; i++) {
+            wr_bar_init(shared + p.at_bars + 8 * i, 1);
+            wr_bar_init(shared + p.at_bars + empty_after_full(p) + 8 * i, 4 * p.halves);
+        }
+#pragma unroll 1
+        for (int i = 0; i < 2 * (p.groups - 1) * p.halves; i++)
+            wr_bar_init(shared + p.at_bars + 2 * empty_after_full(p) + 8 * i, 128);
+        wr_bar_init_done();
+    }
+    __syncthreads();
+    if ((int)threadIdx.x / 128 == groups) {
+        wr_registers_fewer<T == 128 ? 56 : T == 64 ? 56 : 64>();
+        const int group = (int)threadIdx.x % 128 / 32;
+        if (group < p.groups) produce<T>(p, shared, group);
+    } else {
+        wr_registers_more<T == 128 ? 224 : T == 64 ? 152 : 104>();
+        consume<KIND, T>(p, shared, memory);
+    }
+}
+
+#define WR_PREFILL(name, tokens, threads)                                                                              \
+    WR_KERNEL(wr_linear_prefill_##name##_##tokens, wr_prefill_params, threads, 1) {                                    \
+        WR_DYNAMIC_SHARED(memory);                                                                                     \
+        run<WR_KIND_##name, tokens>(p, memory);                                                                        \
+    }
+#define WR_PREFILL_32(name)  WR_PREFILL(name, 32, 640)
+#define WR_PREFILL_64(name)  WR_PREFILL(name, 64, 512)
+#define WR_PREFILL_128(name) WR_PREFILL(name, 128, 384)
+
+#endif /* WR_HAS_WGMMA */
+#endif

@@ -1,0 +1,65 @@
+/* What src/cuda/linear_prefill.c and kernels/linear_prefill.cu share. */
+#ifndef WR_CUDA_KERNELS_LINEAR_PREFILL_H
+#define WR_CUDA_KERNELS_LINEAR_PREFILL_H
+
+#include <stdint.h>
+
+enum {
+    WR_PREFILL_MAX_GROUPS = 4, /* warpgroups that multiply; one more warp brings tiles */
+    WR_PREFILL_STAGES = 12,    /* at most, of the ring */
+    WR_PREFILL_CHUNK = 32,     /* tokens of one step of the epilogue */
+    WR_PREFILL_PITCH = 68,     /* floats between its tokens: 64 rows, and 4 against bank conflicts */
+    WR_PREFILL_SUPER = 16,     /* token tiles that are worked on together, so that they stay in L2 */
+    WR_PREFILL_ATOM = 8,       /* tokens of one swizzle atom; prepared activations are padded to it */
+    WR_PREFILL_PREPARE_THREADS = 256,
+};
+
+/* Kinds of weights (linear.h) by what their kernels are built for. Where expanding a weight costs more than a few
+ * instructions, narrow tiles gain nothing over 128 tokens: issue slots bound both. */
+#define WR_PREFILL_ALL_WIDTHS(X)                                                                                       \
+    X(BF16) X(A4_64) X(A4_32) X(A8_64) X(A8_32) X(MXFP4) X(NVFP4) X(MXFP8) /* 32, 64, 128 */
+#define WR_PREFILL_TWO_WIDTHS(X) X(A2_64) X(A2_32) X(A3_64) X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) /* 32, 128 */
+#define WR_PREFILL_ONE_WIDTH(X)                                                                                        \
+    X(F16)                                                                                                             \
+    X(H4_64)                                                                                                           \
+    X(H8_64)                                                                                                           \
+    X(H4_32) X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K)      \
+        X(Q6_K) /* 128 */
+
+/* Activations for the kernel: bf16, zeros after cols. out: k tile, then token, then 64 values, as 16-byte pieces
+ * swizzled for wgmma: [k_tiles][m_pad][8 pieces], piece c of token r at c ^ (r & 7). */
+typedef struct wr_prefill_prepare_params {
+    const void *x; /* [m, cols] */
+    void *out;
+    const int32_t *source; /* NULL, or for each token of out its row in x; -1: zeros */
+    int64_t m, m_pad, cols;
+    int32_t k_tiles, dtype;
+} wr_prefill_prepare_params;
+
+/* A run of tokens that one expert serves. */
+typedef struct wr_prefill_tile {
+    int32_t expert, first, count, unused; /* first: of the prepared tokens, a multiple of 8 */
+} wr_prefill_tile;
+
+/* y [m, n] = (x W^T) * unscale * global_scale + addend */
+typedef struct wr_prefill_params {
+    const void *w; /* packed */
+    const void *x; /* prepared */
+    void *y;
+    const float *addend;          /* NULL, or [m, n] */
+    const wr_prefill_tile *tiles; /* NULL: tokens 0..m in tiles of T */
+    const int32_t *n_tiles;       /* with tiles: how many there are */
+    const int32_t *target;        /* with tiles: row of y for each prepared token */
+    int64_t expert_bytes;
+    int64_t m, m_pad, n;
+    float unscale, global_scale;
+    int32_t dtype;       /* of y */
+    int32_t n_row_tiles; /* of 16 */
+    int32_t k_tiles, slices, slice_tiles, tile_bytes;
+    int32_t halves;                                /* warpgroups side by side over weight rows, 64 each */
+    int32_t groups;                                /* warpgroups that take slices in turn */
+    int32_t stages;                                /* of the ring of each group */
+    int32_t at_weights, at_turn, at_sums, at_bars; /* offsets in shared memory; activations lie at 0 */
+} wr_prefill_params;
+
+#endif
