@@ -98,6 +98,11 @@ typedef struct wr_backend {
     void (*pack)(const wr_linear_args *args, const void *data, const void *scales, const void *biases, void *packed,
                  int thread, int n_threads);
     const wr_runtime *runtime; /* NULL: kernels run on host threads over host memory */
+    weir_dtype activation;     /* what matrix products and attention work on: a model's norms give it */
+    weir_dtype kv;             /* of keys and values, unless the user says otherwise */
+    bool fuses_linear_add;     /* an add after a linear becomes LINEAR_ADD */
+    bool joins_rows; /* the packed layouts of matrices of 16 n rows, one behind the other, are that of all their
+                        rows: q, k and v become one matrix */
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */

@@ -23,6 +23,36 @@ void wr_device_free(weir_device *device, void *p, size_t bytes) {
         wr_pages_free(p, bytes);
 }
 
+weir_status wr_device_reserve(weir_device *device, size_t bytes, void **out, weir_error *err) {
+    const wr_runtime *runtime = device->backend->runtime;
+    if (runtime) return runtime->reserve(device->context, bytes, out, err);
+    *out = wr_pages_alloc(bytes);
+    return *out ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes", bytes);
+}
+
+void wr_device_release(weir_device *device, void *p, size_t bytes) {
+    if (!p) return;
+    if (device->backend->runtime)
+        device->backend->runtime->release(device->context, p, bytes);
+    else
+        wr_pages_free(p, bytes);
+}
+
+weir_status wr_device_host_alloc(weir_device *device, size_t bytes, void **out, weir_error *err) {
+    const wr_runtime *runtime = device->backend->runtime;
+    if (runtime) return runtime->host_alloc(device->context, bytes, out, err);
+    *out = wr_pages_alloc(bytes);
+    return *out ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes", bytes);
+}
+
+void wr_device_host_free(weir_device *device, void *p, size_t bytes) {
+    if (!p) return;
+    if (device->backend->runtime)
+        device->backend->runtime->host_free(device->context, p);
+    else
+        wr_pages_free(p, bytes);
+}
+
 weir_status wr_device_upload(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err) {
     if (!bytes) return WEIR_OK;
     if (device->backend->runtime) return device->backend->runtime->upload(device->context, to, from, bytes, err);

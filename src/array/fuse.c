@@ -109,7 +109,56 @@ static weir_status finish(wr_compiler *c, wr_draft *d, weir_error *err) {
     return WEIR_OK;
 }
 
+/* ---- an add into the linear before it ---- */
+
+static bool same_layout(const wr_layout *a, const wr_layout *b) {
+    if (a->n_dims != b->n_dims || !wr_is_contiguous(b->n_dims, b->shape, b->strides)) return false;
+    for (int i = 0; i < a->n_dims; i++)
+        if (a->shape[i] != b->shape[i]) return false;
+    return true;
+}
+
+/* The linear whose result is input k of the add, when nobody else reads it. */
+static wr_draft *linear_of(const wr_compiler *c, const wr_draft *add, int k) {
+    const wr_value *value = &c->values[add->in[k]], *out = &c->values[add->out];
+    const wr_storage *storage = &c->storages[value->storage];
+    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output || storage->n_uses != 1)
+        return NULL;
+    wr_draft *p = &c->drafts[storage->producer];
+    /* The linear's own rounding must be the add's, so that the fused one only leaves a rounding out. */
+    return p->op == WR_OP_LINEAR && !p->dead && p->n_in < 5 && value->dtype == out->dtype &&
+                   same_layout(&out->layout, &value->layout)
+               ? p
+               : NULL;
+}
+
+static weir_status fuse_linear_adds(wr_compiler *c, weir_error *err) {
+    for (int i = 0; i < c->n_drafts; i++) {
+        wr_draft *add = &c->drafts[i], *linear = NULL;
+        if (add->op != WR_OP_ADD || add->dead) continue;
+        int other = 1;
+        for (; other >= 0 && !linear; other--) linear = linear_of(c, add, 1 - other);
+        other++;
+        const wr_value *addend = &c->values[add->in[other]];
+        if (!linear || addend->dtype != c->values[add->out].dtype || c->storages[addend->storage].written ||
+            !same_layout(&c->values[add->out].layout, &addend->layout))
+            continue;
+        int32_t *in = wr_arena_alloc(c->memory, (size_t)(linear->n_in + 1) * sizeof *in);
+        if (!in) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+        in[0] = linear->in[0];
+        in[1] = add->in[other];
+        for (int k = 1; k < linear->n_in; k++) in[k + 1] = linear->in[k];
+        add->op = WR_OP_LINEAR_ADD;
+        add->args = linear->args;
+        add->n_in = linear->n_in + 1;
+        add->in = in;
+        linear->dead = true;
+    }
+    return WEIR_OK;
+}
+
 weir_status wr_fuse(wr_compiler *c, weir_error *err) {
+    if (!c->no_fusion && c->device->backend->fuses_linear_add) WR_TRY(fuse_linear_adds(c, err));
     if (c->no_fusion || !c->device->backend->kernels(WR_OP_FUSED)) return WEIR_OK;
     for (int i = 0; i < c->n_drafts; i++) {
         wr_draft *d = &c->drafts[i];

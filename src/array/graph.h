@@ -66,6 +66,12 @@ weir_status wr_device_backend(const char *name, const wr_backend **backend, int 
 /* Memory that the device's kernels use: zeroed, at least 64-byte aligned. */
 weir_status wr_device_alloc(weir_device *device, size_t bytes, void **out, weir_error *err);
 void wr_device_free(weir_device *device, void *p, size_t bytes);
+/* The same for memory that stays as long as an engine. */
+weir_status wr_device_reserve(weir_device *device, size_t bytes, void **out, weir_error *err);
+void wr_device_release(weir_device *device, void *p, size_t bytes);
+/* Host memory that the device can read and write at the same address; zeroed on the CPU only. */
+weir_status wr_device_host_alloc(weir_device *device, size_t bytes, void **out, weir_error *err);
+void wr_device_host_free(weir_device *device, void *p, size_t bytes);
 /* Between host memory and the device's; both return when the bytes are there. */
 weir_status wr_device_upload(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
 weir_status wr_device_download(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
@@ -85,9 +91,9 @@ weir_device *wr_graph_device(const weir_graph *graph);
 weir_array *wr_poison(weir_graph *graph, weir_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* State: a buffer that outlives the program is a leaf; an INPLACE op (kv_write) takes it, or the result of an earlier
- * INPLACE op on it, as input 0, and its result is the same storage. Ops read and write state in the order in which
- * they were made in the graph, whichever of the two nodes they name: an op made before the write sees the old
+/* State: a buffer that outlives the program is a leaf; an INPLACE op (kv_write, store) takes it, or the result of an
+ * earlier INPLACE op on it, as input 0, and its result is the same storage. Ops read and write state in the order in
+ * which they were made in the graph, whichever of the two nodes they name: an op made before the write sees the old
  * contents, one made after it the new. A view (slice, transpose, reshape, broadcast) is no read; the op that uses it
  * is. No other buffer may overlap a buffer that is written. */
 
@@ -98,6 +104,7 @@ weir_array *wr_gather_linear(weir_array *x, weir_array *ids, const wr_linear_arg
                              weir_array *scales, weir_array *biases);
 weir_array *wr_embedding(weir_array *ids, const wr_linear_args *args, weir_array *data, weir_array *scales,
                          weir_array *biases);
+weir_array *wr_store(weir_array *state, weir_array *x);
 weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_table, weir_array *row_seq,
                         weir_array *row_pos);
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,

@@ -107,6 +107,13 @@ static weir_status check_weight(const weir_array *out, int first, weir_error *er
     return WEIR_OK;
 }
 
+static weir_status check_out_dtype(const weir_array *out, weir_error *err) {
+    const wr_linear_args *args = out->args;
+    if (wr_is_float(args->out_dtype)) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: result dtype %s must be a float", name(out),
+                   weir_dtype_name(args->out_dtype));
+}
+
 weir_status wr_infer_linear(weir_array *out, weir_error *err) {
     const wr_linear_args *args = out->args;
     const weir_array *x = out->in[0];
@@ -114,11 +121,29 @@ weir_status wr_infer_linear(weir_array *out, weir_error *err) {
     if (!wr_is_float(x->dtype) || x->n_dims < 1 || x->shape[x->n_dims - 1] != args->cols || args->experts != 1)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "linear: input %s does not fit a weight of %lld x %lld x %lld",
                        wr_describe(x).s, (long long)args->experts, (long long)args->rows, (long long)args->cols);
-    out->dtype = x->dtype;
+    if (args->out_dtype) WR_TRY(check_out_dtype(out, err));
+    out->dtype = args->out_dtype ? args->out_dtype : x->dtype;
     out->n_dims = x->n_dims;
     for (int i = 0; i < x->n_dims; i++) out->shape[i] = x->shape[i];
     out->shape[x->n_dims - 1] = args->rows;
     return WEIR_OK;
+}
+
+weir_status wr_infer_linear_add(weir_array *out, weir_error *err) {
+    const wr_linear_args *args = out->args;
+    const weir_array *x = out->in[0], *addend = out->in[1];
+    WR_TRY(check_weight(out, 2, err));
+    bool good = wr_is_float(x->dtype) && x->n_dims >= 1 && x->shape[x->n_dims - 1] == args->cols && args->experts == 1;
+    out->dtype = args->out_dtype ? args->out_dtype : x->dtype;
+    out->n_dims = x->n_dims;
+    for (int i = 0; i < x->n_dims; i++) out->shape[i] = x->shape[i];
+    if (good) out->shape[x->n_dims - 1] = args->rows;
+    good = good && wr_is_float(out->dtype) && addend->dtype == out->dtype && addend->n_dims == out->n_dims;
+    for (int i = 0; good && i < out->n_dims; i++) good = addend->shape[i] == out->shape[i];
+    if (good) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT, "linear_add: input %s and addend %s do not fit a weight of %lld x %lld x %lld",
+                   wr_describe(x).s, wr_describe(addend).s, (long long)args->experts, (long long)args->rows,
+                   (long long)args->cols);
 }
 
 weir_status wr_infer_gather_linear(weir_array *out, weir_error *err) {
@@ -137,13 +162,6 @@ weir_status wr_infer_gather_linear(weir_array *out, weir_error *err) {
     out->shape[0] = x->shape[0];
     out->shape[1] = args->rows;
     return WEIR_OK;
-}
-
-static weir_status check_out_dtype(const weir_array *out, weir_error *err) {
-    const wr_linear_args *args = out->args;
-    if (wr_is_float(args->out_dtype)) return WEIR_OK;
-    return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: result dtype %s must be a float", name(out),
-                   weir_dtype_name(args->out_dtype));
 }
 
 weir_status wr_infer_embedding(weir_array *out, weir_error *err) {

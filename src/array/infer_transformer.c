@@ -23,7 +23,11 @@ weir_status wr_infer_norm(weir_array *out, weir_error *err) {
             return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: %s %s does not fit input %s", name(out),
                            i == 1 ? "weight" : "bias", wr_describe(w).s, wr_describe(x).s);
     }
-    return like(out, x);
+    const wr_norm_args *args = out->args;
+    like(out, x);
+    if (args->out_dtype) out->dtype = args->out_dtype;
+    if (wr_is_float(out->dtype)) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: result dtype %s must be a float", name(out), weir_dtype_name(out->dtype));
 }
 
 weir_status wr_infer_rope_table(weir_array *out, weir_error *err) {
@@ -100,6 +104,19 @@ static weir_status check_rows(const weir_array *out, int first, int64_t n_rows, 
                    "%s: block_table %s, row_seq %s, row_pos %s must be i32 [S, max_pages], i32 [%lld], i32 [%lld]",
                    name(out), wr_describe(table).s, wr_describe(seq).s, wr_describe(pos).s, (long long)n_rows,
                    (long long)n_rows);
+}
+
+weir_status wr_infer_store(weir_array *out, weir_error *err) {
+    const weir_array *state = out->in[0], *x = out->in[1];
+    bool good = (state->buffer || wr_ops[state->op].flags & WR_INPLACE) && state->n_dims >= 1 &&
+                x->n_dims == state->n_dims && x->dtype == state->dtype && x->shape[0] <= state->shape[0] &&
+                (!state->buffer || wr_is_contiguous(state->n_dims, state->shape, state->strides));
+    for (int i = 1; good && i < x->n_dims; i++) good = x->shape[i] == state->shape[i];
+    if (!good)
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "store: %s does not fit into state %s (a contiguous leaf or an earlier store, the same dtype)",
+                       wr_describe(x).s, wr_describe(state).s);
+    return like(out, state);
 }
 
 weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {

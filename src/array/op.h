@@ -73,16 +73,17 @@ typedef struct wr_random_args {
 } wr_random_args;
 
 /* LINEAR: in0 x [..., cols]; then the weight: in1 data, in2 scales, in3 biases (as
- * many as the format has). y [..., rows] = x W^T, dtype of x.
- * GATHER_LINEAR: in0 x [T, cols], in1 ids i32 [T], weight from in2; y [T, rows]; id out of range gives NaN rows.
- * EMBEDDING: in0 ids i32 [...], weight from in1; y [..., cols] of out_dtype; id out of range gives NaN.
- * DEQUANTIZE: weight from in0; y [experts?, rows, cols] of out_dtype.
- * packed = 0: as published (wr_weight of file/checkpoint.h describes the layout).
- * packed = 1: in-data is one u8 buffer in the backend's own layout, no scales, no biases. */
+ * many as the format has). y [..., rows] = x W^T, of out_dtype, or of x's dtype when that is 0 (bool).
+ * LINEAR_ADD: in0 x, in1 addend [..., rows] of y's dtype, weight from in2; y = x W^T + addend, rounded once. Made by
+ * the program compiler of an add after a linear, for backends that want it. GATHER_LINEAR: in0 x [T, cols], in1 ids i32
+ * [T], weight from in2; y [T, rows]; id out of range gives NaN rows. EMBEDDING: in0 ids i32 [...], weight from in1; y
+ * [..., cols] of out_dtype; id out of range gives NaN. DEQUANTIZE: weight from in0; y [experts?, rows, cols] of
+ * out_dtype. packed = 0: as published (wr_weight of file/checkpoint.h describes the layout). packed = 1: in-data is one
+ * u8 buffer in the backend's own layout, no scales, no biases. */
 typedef struct wr_linear_args {
     weir_quant quant;
     weir_dtype weight_dtype; /* dense: dtype of data; affine: dtype of scales and biases */
-    weir_dtype out_dtype;    /* EMBEDDING, DEQUANTIZE */
+    weir_dtype out_dtype;    /* EMBEDDING, DEQUANTIZE; LINEAR and LINEAR_ADD: 0 is x's */
     int packed;
     float global_scale; /* nvfp4; else 1 */
     int64_t experts, rows, cols;
@@ -93,7 +94,8 @@ typedef struct wr_quantize_args {
 } wr_quantize_args; /* in0 w [..., cols] f32/f16/bf16, MLX modes only */
 typedef struct wr_norm_args {
     float eps;
-    float weight_offset; /* rms: y = x/rms * (weight + offset) */
+    float weight_offset;  /* rms: y = x/rms * (weight + offset) */
+    weir_dtype out_dtype; /* 0 (bool): x's */
 } wr_norm_args;
 
 /* ROPE_TABLE: in0 positions i32 or i64 [T] -> f32 [T, 2, half]: cos then sin of position * inv_freq,
@@ -126,6 +128,9 @@ typedef struct wr_attention_args {
 } wr_attention_args;
 /* KV_WRITE: in0 pages [P, page, G, D] (state), in1 x [T, G, D], in2 block_table i32 [S, max_pages], in3 row_seq i32 [T]
  * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself. */
+
+/* STORE: in0 a state [N, ...], in1 x [n, ...] of its dtype, n <= N: the first n rows become x. The result is the state
+ * itself. x may be pinned host memory: so a step's inputs come to a device. */
 
 /* CONV1D: x [B, L, C], w [O, kernel, C/groups], bias? [O]; y [B, L', O]; zero padding. Depthwise: groups == C. */
 typedef struct wr_conv1d_args {

@@ -87,7 +87,7 @@ weir_array *wr_linear(weir_array *x, const wr_linear_args *args, weir_array *dat
     weir_graph *g = wr_inputs_graph("linear", in, n, n, &poisoned);
     if (!g) return poisoned;
     wr_linear_args clean = normal_args(args);
-    clean.out_dtype = 0; /* unused here; equal layers must have equal bytes */
+    if (clean.out_dtype == x->dtype) clean.out_dtype = 0; /* equal layers must have equal bytes */
     return wr_node(g, WR_OP_LINEAR, in, n, &clean);
 }
 

@@ -120,6 +120,12 @@ weir_array *weir_attention(weir_array *q, weir_array *k, weir_array *v, weir_arr
     return wr_node(g, WR_OP_ATTENTION, in, n, &args);
 }
 
+weir_array *wr_store(weir_array *state, weir_array *x) {
+    weir_array *in[2] = {state, x}, *poisoned;
+    weir_graph *g = wr_inputs_graph("store", in, 2, 2, &poisoned);
+    return g ? wr_node(g, WR_OP_STORE, in, 2, NULL) : poisoned;
+}
+
 weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_table, weir_array *row_seq,
                         weir_array *row_pos) {
     weir_array *in[5] = {pages, x, block_table, row_seq, row_pos}, *poisoned;

@@ -104,7 +104,8 @@ static void pack(const wr_linear_args *args, const void *data, const void *scale
 
 const wr_backend *wr_backend_cpu(void) {
     static const wr_backend backend = {
-        .name = "cpu", .check = wr_cpu_level_error, .kernels = kernels, .packed_bytes = packed_bytes, .pack = pack};
+        .name = "cpu", .check = wr_cpu_level_error, .kernels = kernels, .packed_bytes = packed_bytes, .pack = pack,
+        .activation = WEIR_DTYPE_F32, .kv = WEIR_DTYPE_F16};
     pthread_once(&once, join);
     return &backend;
 }

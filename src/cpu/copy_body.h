@@ -41,6 +41,6 @@ void WR_ISA(wr_kv_write)(const wr_step *step, int thread, int n_threads) {
         int64_t page = ((const int32_t *)table->data)[seq * table->shape[1] + pos / page_size];
         if (page < 0 || page >= pages->shape[0]) continue;
         convert_row((char *)pages->data + (page * page_size + pos % page_size) * width * out_bytes, pages->dtype,
-                    (const char *)x->data + t * width * in_bytes, x->dtype, width);
+                    (const char *)x->data + t * x->strides[0] * in_bytes, x->dtype, width);
     }
 }

@@ -4,7 +4,7 @@
 static const wr_kernel_row *kernels(wr_op_id op) {
     const wr_kernel_row *(*const families[])(wr_op_id) = {
         wr_cuda_elementwise_rows, wr_cuda_move_rows,   wr_cuda_reduce_rows,    wr_cuda_norm_rows,
-        wr_cuda_matmul_rows,      wr_cuda_linear_rows, wr_cuda_attention_rows,
+        wr_cuda_matmul_rows,      wr_cuda_linear_rows, wr_cuda_attention_rows, wr_cuda_state_rows,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const wr_kernel_row *rows = families[i](op);
@@ -46,6 +46,10 @@ static const wr_backend backend = {
     .packed_bytes = wr_cuda_packed_bytes,
     .pack = wr_cuda_pack,
     .runtime = &runtime,
+    .activation = WEIR_DTYPE_BF16,
+    .kv = WEIR_DTYPE_BF16,
+    .fuses_linear_add = true,
+    .joins_rows = true,
 };
 
 /* What the array room looks for in this library; version: WR_BACKEND_VERSION of the caller. */

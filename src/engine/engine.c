@@ -6,20 +6,25 @@
 #include "engine/plan.h"
 #include "engine/vocab.h"
 
-enum { MAX_HEAD_ROWS = 64, MIN_HEAD_ROWS = 8 };
+/* Logits are large: vocabulary x rows. A device decodes more sequences at once than a CPU can use. */
+enum { MAX_HEAD_ROWS = 64, MAX_DEVICE_HEAD_ROWS = 256, MIN_HEAD_ROWS = 8 };
 
 static weir_status open_buffers(weir_engine *e, weir_error *err) {
     const wr_hyper *h = &e->model->hyper;
     size_t rows = (size_t)e->options.max_step_tokens, batch = (size_t)e->options.max_batch;
-    e->head_rows = e->options.max_batch < MIN_HEAD_ROWS   ? MIN_HEAD_ROWS
-                   : e->options.max_batch > MAX_HEAD_ROWS ? MAX_HEAD_ROWS
-                                                          : e->options.max_batch;
+    int64_t most = wr_device_is_host(e->device) ? MAX_HEAD_ROWS : MAX_DEVICE_HEAD_ROWS;
+    e->head_rows = e->options.max_batch < MIN_HEAD_ROWS ? MIN_HEAD_ROWS
+                   : e->options.max_batch > most        ? most
+                                                        : e->options.max_batch;
     if (e->head_rows > e->options.max_step_tokens) e->head_rows = e->options.max_step_tokens;
-    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->tokens, err));
-    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->row_seq, err));
-    WR_TRY(wr_buffer_new(rows * sizeof(int32_t), &e->row_pos, err));
-    WR_TRY(wr_buffer_new((size_t)(e->head_rows * h->hidden) * sizeof(float), &e->head_in, err));
-    e->staging = wr_malloc(rows * (size_t)h->hidden * sizeof *e->staging);
+    WR_TRY(wr_feed_init(&e->rows, e->device, 3 * rows * sizeof(int32_t), err));
+    WR_TRY(wr_feed_init(&e->picks, e->device, (size_t)e->head_rows * sizeof(int32_t), err));
+    WR_TRY(wr_buffer_new_on(e->device, rows * (size_t)h->hidden * sizeof(float), &e->hidden, err));
+    if (!wr_device_is_host(e->device)) {
+        WR_TRY(wr_device_host_alloc(e->device, (size_t)e->head_rows * sizeof(int32_t), &e->greedy_memory, err));
+        WR_TRY(wr_buffer_view(e->greedy_memory, (size_t)e->head_rows * sizeof(int32_t), &e->greedy, err));
+    }
+    e->logits = wr_malloc((size_t)h->vocab * sizeof *e->logits);
     e->wanted = wr_malloc(rows * sizeof *e->wanted);
     e->candidates = wr_malloc((size_t)h->vocab * sizeof *e->candidates);
     /* Each row reports at most once; the sequence of a slot may be cancelled and the next one in it finish; and at
@@ -27,7 +32,7 @@ static weir_status open_buffers(weir_engine *e, weir_error *err) {
     e->event_capacity = rows + 3 * batch;
     e->events = wr_malloc(e->event_capacity * sizeof *e->events);
     e->slot_used = wr_calloc(batch, sizeof *e->slot_used);
-    if (!e->staging || !e->wanted || !e->candidates || !e->events || !e->slot_used)
+    if (!e->logits || !e->wanted || !e->candidates || !e->events || !e->slot_used)
         return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the step's buffers; lower max_step_tokens");
     return WEIR_OK;
 }
@@ -58,7 +63,7 @@ static weir_status open_engine(weir_engine *e, const char *model, const weir_eng
     WR_TRY(weir_device_open(o->device, o->n_threads, &e->device, err));
     WR_TRY(open_vocab(e, err));
     WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
-    WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, o->max_batch, o->kv_dtype, err));
+    WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, e->device, o->max_batch, o->kv_dtype, err));
     WR_TRY(open_buffers(e, err));
     WR_TRY(wr_engine_programs_new(e, err));
     if (!e->model->mapped_bytes) wr_checkpoint_rest(e->checkpoint);
@@ -84,11 +89,12 @@ void weir_engine_close(weir_engine *e) {
     wr_assert(!e->first); /* sequences outlive their engine: the caller's fault */
     wr_engine_programs_free(e);
     wr_kv_deinit(&e->kv);
-    wr_buffer_release(e->tokens);
-    wr_buffer_release(e->row_seq);
-    wr_buffer_release(e->row_pos);
-    wr_buffer_release(e->head_in);
-    wr_free(e->staging);
+    wr_feed_deinit(&e->rows, e->device);
+    wr_feed_deinit(&e->picks, e->device);
+    wr_buffer_release(e->hidden);
+    wr_buffer_release(e->greedy);
+    if (e->greedy_memory) wr_device_host_free(e->device, e->greedy_memory, (size_t)e->head_rows * sizeof(int32_t));
+    wr_free(e->logits);
     wr_free(e->wanted);
     wr_free(e->candidates);
     wr_free(e->top);
@@ -119,6 +125,7 @@ void weir_engine_get_info(const weir_engine *e, weir_engine_info *info) {
                                .chat_template = e->tokenizer ? weir_tokenizer_chat_template(e->tokenizer) : NULL};
     for (int i = 0; i < e->body.n; i++) info->program_bytes += wr_program_own_bytes(e->body.program[i]);
     for (int i = 0; i < e->head.n; i++) info->program_bytes += wr_program_own_bytes(e->head.program[i]);
+    for (int i = 0; i < e->whole.n; i++) info->program_bytes += wr_program_own_bytes(e->whole.program[i]);
 }
 
 const weir_tokenizer *weir_engine_tokenizer(const weir_engine *e) { return e->tokenizer; }

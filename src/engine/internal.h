@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "array/program.h"
+#include "engine/feed.h"
 #include "engine/kv.h"
 #include "engine/sampler.h"
 #include "engine/stop.h"
@@ -12,7 +13,7 @@
 
 enum { WR_MAX_BUCKETS = 48, WR_MAX_EOS = 64 };
 
-/* Programs of one kind (body or head), one a batch size. */
+/* Programs of one kind, one a batch size. */
 typedef struct wr_buckets {
     int n;
     int64_t rows[WR_MAX_BUCKETS];
@@ -59,15 +60,21 @@ struct weir_engine {
     int32_t eos[WR_MAX_EOS];
     size_t n_eos;
 
-    /* Inputs of the step programs, [max_step_tokens] i32 each; hidden rows that the head reads. */
-    wr_buffer *tokens, *row_seq, *row_pos, *head_in;
+    /* i32. rows: tokens, row_seq, row_pos of the bucket's rows, one behind the other; picks: rows of `hidden` that the
+     * head takes. */
+    wr_feed rows, picks;
+    wr_buffer *hidden; /* f32 [max_step_tokens, hidden]: the body's output */
+    wr_buffer *greedy; /* i32 [head_rows]: the best token of each row of the last head; host memory */
+    void *greedy_memory;
     void *arena;
     size_t arena_bytes;
-    wr_buckets body, head;
+    /* A step is a body and heads for the rows whose logits are wanted; on a device of its own, where starting a program
+     * costs more than a few rows too many in the head, steps of few rows are one program with a head for all rows. */
+    wr_buckets body, head, whole;
     int64_t head_rows; /* largest head batch */
 
-    float *staging;           /* [max_step_tokens, hidden] rows of the body's output whose logits are wanted */
     wr_wanted *wanted;        /* [max_step_tokens] */
+    float *logits;            /* [vocab]: a row of logits brought from a device */
     wr_candidate *candidates; /* [vocab], for sampling and top lists */
     weir_token_logprob *top;  /* [event_capacity, WEIR_MAX_TOP_LOGPROBS]; NULL until a sequence asks */
     weir_event *events;

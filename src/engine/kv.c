@@ -45,25 +45,33 @@ weir_status wr_kv_plan_make(const wr_model *m, int64_t max_context, int64_t max_
     return WEIR_OK;
 }
 
-static weir_status init_group(wr_kv_group *g, int64_t n_pages, int64_t window, int64_t table_cells, weir_error *err) {
+static weir_status init_group(wr_kv_group *g, int64_t n_pages, int64_t window, weir_error *err) {
     g->window = window;
     g->n_pages = g->n_free = n_pages;
     g->free = wr_malloc((size_t)n_pages * sizeof *g->free);
     if (!g->free) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a list of %lld pages", (long long)n_pages);
     for (int64_t i = 0; i < n_pages; i++) g->free[i] = (int32_t)(n_pages - 1 - i); /* low numbers first */
-    WR_TRY(wr_buffer_new((size_t)table_cells * sizeof(int32_t), &g->table, err));
-    memset(g->table->data, 0xff, (size_t)table_cells * sizeof(int32_t));
+    return WEIR_OK;
+}
+
+static weir_status init_tables(wr_kv *kv, weir_device *device, weir_error *err) {
+    size_t bytes = (size_t)(kv->n_groups * kv->max_batch * kv->max_pages) * sizeof(int32_t);
+    WR_TRY(wr_feed_init(&kv->tables, device, bytes, err));
+    memset(kv->tables.host->data, 0xff, bytes);
     return WEIR_OK;
 }
 
 static weir_status init_layers(wr_kv *kv, const wr_model *m, weir_dtype dtype, weir_error *err) {
     kv->keys = wr_calloc((size_t)kv->n_layers, sizeof *kv->keys);
     kv->values = wr_calloc((size_t)kv->n_layers, sizeof *kv->values);
-    kv->memory = wr_pages_alloc(kv->bytes);
-    if (!kv->keys || !kv->values || !kv->memory)
-        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of keys and values; lower the context or the batch",
-                       kv->bytes);
-    wr_pages_sparse(kv->memory, kv->bytes);
+    if (!kv->keys || !kv->values)
+        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the list of %lld layers", (long long)kv->n_layers);
+    weir_status st = wr_device_reserve(kv->device, kv->bytes, &kv->memory, err);
+    if (st != WEIR_OK) {
+        wr_err_context(err, "%zu bytes of keys and values; lower the context or the batch", kv->bytes);
+        return st;
+    }
+    if (wr_device_is_host(kv->device)) wr_pages_sparse(kv->memory, kv->bytes);
     uint8_t *at = kv->memory;
     for (int64_t i = 0; i < kv->n_layers; i++) {
         size_t token = (size_t)(m->hyper.n_kv_heads * m->hyper.head_dim) * weir_dtype_bytes(dtype);
@@ -75,18 +83,18 @@ static weir_status init_layers(wr_kv *kv, const wr_model *m, weir_dtype dtype, w
     return WEIR_OK;
 }
 
-weir_status wr_kv_init(wr_kv *kv, const wr_model *m, const wr_kv_plan *plan, int64_t max_batch, weir_dtype dtype,
-                       weir_error *err) {
+weir_status wr_kv_init(wr_kv *kv, const wr_model *m, const wr_kv_plan *plan, weir_device *device, int64_t max_batch,
+                       weir_dtype dtype, weir_error *err) {
     *kv = (wr_kv){.n_groups = m->hyper.n_kv_groups,
                   .max_batch = max_batch,
                   .max_pages = plan->max_pages,
                   .n_layers = m->hyper.n_layers,
+                  .device = device,
                   .bytes = plan->bytes};
     weir_status st = WEIR_OK;
     for (int g = 0; g < kv->n_groups; g++)
-        WR_TRY_GOTO(st,
-                    init_group(&kv->group[g], plan->n_pages[g], m->hyper.window[g], max_batch * plan->max_pages, err),
-                    fail);
+        WR_TRY_GOTO(st, init_group(&kv->group[g], plan->n_pages[g], m->hyper.window[g], err), fail);
+    WR_TRY_GOTO(st, init_tables(kv, device, err), fail);
     WR_TRY_GOTO(st, init_layers(kv, m, dtype, err), fail);
     return WEIR_OK;
 fail:
@@ -95,22 +103,20 @@ fail:
 }
 
 void wr_kv_deinit(wr_kv *kv) {
-    for (int g = 0; g < kv->n_groups; g++) {
-        wr_free(kv->group[g].free);
-        wr_buffer_release(kv->group[g].table);
-    }
+    for (int g = 0; g < kv->n_groups; g++) wr_free(kv->group[g].free);
+    wr_feed_deinit(&kv->tables, kv->device);
     for (int64_t i = 0; i < kv->n_layers; i++) {
         if (kv->keys) wr_buffer_release(kv->keys[i]);
         if (kv->values) wr_buffer_release(kv->values[i]);
     }
     wr_free(kv->keys);
     wr_free(kv->values);
-    if (kv->memory) wr_pages_free(kv->memory, kv->bytes);
+    wr_device_release(kv->device, kv->memory, kv->bytes);
     *kv = (wr_kv){0};
 }
 
 static int32_t *table_row(const wr_kv *kv, int g, int64_t slot) {
-    return (int32_t *)kv->group[g].table->data + slot * kv->max_pages;
+    return (int32_t *)kv->tables.host->data + (g * kv->max_batch + slot) * kv->max_pages;
 }
 
 static void give_back(wr_kv_group *g, int32_t *cell) {

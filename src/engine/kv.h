@@ -5,6 +5,7 @@
 #ifndef WR_ENGINE_KV_H
 #define WR_ENGINE_KV_H
 
+#include "engine/feed.h"
 #include "models/model.h"
 
 enum { WR_PAGE_TOKENS = 64 };
@@ -12,17 +13,18 @@ enum { WR_PAGE_TOKENS = 64 };
 typedef struct wr_kv_group {
     int64_t window; /* 0: all keys */
     int64_t n_pages, n_free;
-    int32_t *free;    /* [n_pages], a stack */
-    wr_buffer *table; /* i32 [max_batch, max_pages]; -1: no page */
+    int32_t *free; /* [n_pages], a stack */
 } wr_kv_group;
 
 typedef struct wr_kv {
     int n_groups;
     int64_t max_batch, max_pages; /* pages a sequence can have at the largest context */
     wr_kv_group group[WR_MAX_KV_GROUPS];
+    wr_feed tables; /* i32 [n_groups, max_batch, max_pages]; -1: no page */
     int64_t n_layers;
+    weir_device *device;
     wr_buffer **keys, **values; /* [n_layers], views into memory */
-    uint8_t *memory;
+    void *memory;
     size_t bytes;
 } wr_kv;
 
@@ -35,8 +37,8 @@ typedef struct wr_kv_plan {
 weir_status wr_kv_plan_make(const wr_model *model, int64_t max_context, int64_t max_batch, int64_t max_step_tokens,
                             size_t kv_bytes, weir_dtype dtype, wr_kv_plan *plan, weir_error *err);
 
-weir_status wr_kv_init(wr_kv *kv, const wr_model *model, const wr_kv_plan *plan, int64_t max_batch, weir_dtype dtype,
-                       weir_error *err);
+weir_status wr_kv_init(wr_kv *kv, const wr_model *model, const wr_kv_plan *plan, weir_device *device, int64_t max_batch,
+                       weir_dtype dtype, weir_error *err);
 void wr_kv_deinit(wr_kv *kv);
 
 /* Make positions [first, end) of the sequence in slot writable, and drop pages that no later query sees. All or

@@ -3,7 +3,14 @@
 
 #include <string.h>
 
-enum { DEFAULT_CONTEXT = 8192, DEFAULT_BATCH = 8, DEFAULT_STEP_TOKENS = 256, MAX_BATCH = 1024, MAX_STEP_TOKENS = 8192 };
+enum {
+    DEFAULT_CONTEXT = 8192,
+    DEFAULT_BATCH = 8,
+    DEFAULT_STEP_TOKENS = 256,
+    DEFAULT_DEVICE_STEP_TOKENS = 2048,
+    MAX_BATCH = 1024,
+    MAX_STEP_TOKENS = 8192
+};
 
 static weir_status check_count(const char *name, int64_t value, int64_t high, weir_error *err) {
     if (value >= 1 && value <= high) return WEIR_OK;
@@ -15,14 +22,12 @@ static weir_status check_count(const char *name, int64_t value, int64_t high, we
 static weir_status settle_options(wr_plan *p, weir_error *err) {
     weir_engine_options *o = &p->options;
     int64_t model_context = p->model->hyper.max_positions;
-    if (!o->device) o->device = "cpu";
-    if (strcmp(o->device, "cpu"))
-        return WR_FAIL(err, WEIR_E_UNSUPPORTED, "device \"%s\" is not known; there is cpu", o->device);
     if (!o->max_context) o->max_context = model_context < DEFAULT_CONTEXT ? model_context : DEFAULT_CONTEXT;
-    if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
+    bool host = !p->model->backend->runtime;
+    if (!o->max_step_tokens) o->max_step_tokens = host ? DEFAULT_STEP_TOKENS : DEFAULT_DEVICE_STEP_TOKENS;
     WR_TRY(check_count("max_step_tokens", o->max_step_tokens, MAX_STEP_TOKENS, err)); /* max_batch follows from it */
     if (!o->max_batch) o->max_batch = o->max_step_tokens < DEFAULT_BATCH ? o->max_step_tokens : DEFAULT_BATCH;
-    if (!o->kv_dtype) o->kv_dtype = WEIR_DTYPE_F16;
+    if (!o->kv_dtype) o->kv_dtype = p->model->backend->kv;
     if (o->max_context > model_context)
         return WR_FAIL(err, WEIR_E_LIMIT, "a context of %lld tokens is more than the model's %lld",
                        (long long)o->max_context, (long long)model_context);
@@ -38,7 +43,11 @@ static weir_status settle_options(wr_plan *p, weir_error *err) {
 
 static weir_status make(wr_plan *p, const char *model, weir_error *err) {
     WR_TRY(wr_checkpoint_open(model, &p->checkpoint, err));
-    WR_TRY(wr_model_open(p->checkpoint, wr_backend_cpu(), &p->model, err));
+    if (!p->options.device) p->options.device = "cpu";
+    const wr_backend *backend;
+    int ordinal;
+    WR_TRY(wr_device_backend(p->options.device, &backend, &ordinal, err));
+    WR_TRY(wr_model_open(p->checkpoint, backend, &p->model, err));
     WR_TRY(settle_options(p, err));
     const weir_engine_options *o = &p->options;
     for (int g = 0; g < p->model->hyper.n_kv_groups; g++)

@@ -1,8 +1,7 @@
-/* Owns the engine's programs. The body (embedding to last layer) and the head
- * (final norm to logits) are compiled once for each of a fixed list of row counts
- * when the engine opens; a step picks the smallest that holds its rows and fills
- * the rest with padding rows. Nothing else of a step is fixed: tokens, positions,
- * sequences and block tables are data. */
+/* Owns the engine's programs. The body (embedding to last layer), the head (final norm to logits) and, on a device of
+ * its own, both in one are compiled once for each of a fixed list of row counts when the engine opens; a step picks the
+ * smallest that holds its rows and fills the rest with padding rows. Nothing else of a step is fixed: tokens,
+ * positions, sequences and block tables are data. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -24,39 +23,76 @@ int wr_bucket_for(const wr_buckets *b, int64_t n) {
     return i;
 }
 
-static weir_array *i32_leaf(weir_graph *g, int64_t n, wr_buffer *buffer) {
-    return wr_leaf(g, WEIR_DTYPE_I32, 1, &n, NULL, 0, buffer);
+/* Part i of the step's rows: 0 tokens, 1 row_seq, 2 row_pos. */
+static weir_array *row_input(weir_array *all, int64_t rows, int i) {
+    return weir_slice(all, &(int64_t){i * rows}, &(int64_t){(i + 1) * rows}, NULL);
 }
 
-static weir_array *build_body(weir_engine *e, weir_graph *g, int64_t rows, weir_array **leaves) {
+/* Sizes of a program: the rows it runs, for what the body's leaves need room. */
+typedef struct build {
+    weir_engine *engine;
+    weir_graph *graph;
+    int64_t rows;
+    weir_array **leaves; /* [2 n_layers] */
+    weir_array *outputs[3];
+    int n_outputs;
+} build;
+
+static weir_array *body(build *b) {
+    weir_engine *e = b->engine;
     const wr_hyper *h = &e->model->hyper;
-    wr_step_inputs in = {.tokens = i32_leaf(g, rows, e->tokens),
-                         .row_seq = i32_leaf(g, rows, e->row_seq),
-                         .row_pos = i32_leaf(g, rows, e->row_pos),
-                         .k_pages = leaves,
-                         .v_pages = leaves + h->n_layers};
-    for (int i = 0; i < e->kv.n_groups; i++)
-        in.block_table[i] =
-            wr_leaf(g, WEIR_DTYPE_I32, 2, (int64_t[]){e->kv.max_batch, e->kv.max_pages}, NULL, 0, e->kv.group[i].table);
+    weir_array *all = wr_feed_array(&e->rows, b->graph, 3 * b->rows);
+    wr_step_inputs in = {.tokens = row_input(all, b->rows, 0),
+                         .row_seq = row_input(all, b->rows, 1),
+                         .row_pos = row_input(all, b->rows, 2),
+                         .k_pages = b->leaves,
+                         .v_pages = b->leaves + h->n_layers};
+    int64_t cells = e->kv.max_batch * e->kv.max_pages;
+    weir_array *tables = wr_feed_array(&e->kv.tables, b->graph, e->kv.n_groups * cells);
+    for (int i = 0; i < e->kv.n_groups; i++) {
+        weir_array *own = weir_slice(tables, &(int64_t){i * cells}, &(int64_t){(i + 1) * cells}, NULL);
+        in.block_table[i] = weir_reshape(own, 2, (int64_t[]){e->kv.max_batch, e->kv.max_pages});
+    }
     for (int64_t i = 0; i < h->n_layers; i++) {
         int64_t n_pages = e->kv.group[h->layer_kv_group[i]].n_pages;
         int64_t shape[] = {n_pages, WR_PAGE_TOKENS, h->n_kv_heads, h->head_dim};
-        in.k_pages[i] = wr_leaf(g, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.keys[i]);
-        in.v_pages[i] = wr_leaf(g, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.values[i]);
+        in.k_pages[i] = wr_leaf(b->graph, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.keys[i]);
+        in.v_pages[i] = wr_leaf(b->graph, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.values[i]);
     }
     return e->model->family->body(e->model, &in);
 }
 
-static weir_array *build_head(weir_engine *e, weir_graph *g, int64_t rows, weir_array **leaves) {
-    (void)leaves;
-    int64_t shape[] = {rows, e->model->hyper.hidden};
-    return wr_model_head(e->model, wr_leaf(g, WEIR_DTYPE_F32, 2, shape, NULL, 0, e->head_in));
+static weir_array *hidden_leaf(build *b) {
+    weir_engine *e = b->engine;
+    int64_t shape[] = {e->options.max_step_tokens, e->model->hyper.hidden};
+    return wr_leaf(b->graph, WEIR_DTYPE_F32, 2, shape, NULL, 0, b->engine->hidden);
 }
 
-typedef weir_array *(*build_fn)(weir_engine *, weir_graph *, int64_t, weir_array **);
+/* Outputs: logits; on a device also the best token of each row, stored where the host sees it. */
+static void add_head(build *b, weir_array *hidden) {
+    weir_engine *e = b->engine;
+    b->outputs[0] = wr_model_head(e->model, hidden);
+    b->n_outputs = 1;
+    if (wr_device_is_host(e->device)) return;
+    weir_array *place = wr_leaf(b->graph, WEIR_DTYPE_I32, 1, &e->head_rows, NULL, 0, e->greedy);
+    b->outputs[b->n_outputs++] = wr_store(place, weir_argmax(b->outputs[0], 1));
+}
+
+static void build_body(build *b) {
+    b->outputs[0] = wr_store(hidden_leaf(b), body(b));
+    b->n_outputs = 1;
+}
+
+static void build_head(build *b) {
+    add_head(b, weir_take(hidden_leaf(b), wr_feed_array(&b->engine->picks, b->graph, b->rows), 0));
+}
+
+static void build_whole(build *b) { add_head(b, body(b)); }
+
+typedef void (*build_fn)(build *);
 
 /* program NULL: only the arena's size. */
-static weir_status compile(weir_engine *e, build_fn build, int64_t rows, wr_program **program, size_t *arena_bytes,
+static weir_status compile(weir_engine *e, build_fn fill, int64_t rows, wr_program **program, size_t *arena_bytes,
                            weir_error *err) {
     weir_graph *graph = NULL;
     weir_status st;
@@ -64,49 +100,71 @@ static weir_status compile(weir_engine *e, build_fn build, int64_t rows, wr_prog
     weir_array **leaves = wr_calloc((size_t)e->model->hyper.n_layers * 2, sizeof *leaves);
     if (!leaves) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a step program of %lld rows", (long long)rows);
     WR_TRY_GOTO(st, weir_graph_new(e->device, &graph, err), done);
-    weir_array *out = build(e, graph, rows, leaves);
-    st = program ? wr_program_new(&out, 1, &options, program, err)
-                 : wr_program_plan(&out, 1, &options, arena_bytes, err);
+    build b = {.engine = e, .graph = graph, .rows = rows, .leaves = leaves};
+    fill(&b);
+    st = program ? wr_program_new(b.outputs, b.n_outputs, &options, program, err)
+                 : wr_program_plan(b.outputs, b.n_outputs, &options, arena_bytes, err);
 done:
     weir_graph_free(graph);
     wr_free(leaves);
     return st;
 }
 
-static weir_status compile_all(weir_engine *e, build_fn build, wr_buckets *b, weir_error *err) {
-    for (int i = 0; i < b->n; i++) WR_TRY(compile(e, build, b->rows[i], &b->program[i], NULL, err));
+static weir_status compile_all(weir_engine *e, build_fn fill, wr_buckets *b, weir_error *err) {
+    for (int i = 0; i < b->n; i++) WR_TRY(compile(e, fill, b->rows[i], &b->program[i], NULL, err));
     return WEIR_OK;
 }
 
 /* The largest arena that any bucket needs. Not always the largest bucket: kernels for fewer rows may want more scratch.
  */
-static weir_status plan_all(weir_engine *e, build_fn build, const wr_buckets *b, size_t *most, weir_error *err) {
+static weir_status plan_all(weir_engine *e, build_fn fill, const wr_buckets *b, size_t *most, weir_error *err) {
     for (int i = 0; i < b->n; i++) {
         size_t bytes;
-        WR_TRY(compile(e, build, b->rows[i], NULL, &bytes, err));
+        WR_TRY(compile(e, fill, b->rows[i], NULL, &bytes, err));
         if (bytes > *most) *most = bytes;
     }
     return WEIR_OK;
 }
 
+/* Drop the buckets that another kind of program serves. */
+static void keep_from(wr_buckets *b, int64_t least) {
+    int n = 0;
+    for (int i = 0; i < b->n; i++)
+        if (b->rows[i] >= least) b->rows[n++] = b->rows[i];
+    b->n = n;
+}
+
 weir_status wr_engine_programs_new(weir_engine *e, weir_error *err) {
     fill_rows(&e->body, e->options.max_step_tokens);
     fill_rows(&e->head, e->head_rows);
+    if (!wr_device_is_host(e->device)) {
+        fill_rows(&e->whole, e->head_rows);
+        keep_from(&e->body, e->head_rows + 1);
+    }
     size_t bytes = 0;
     WR_TRY(plan_all(e, build_body, &e->body, &bytes, err));
     WR_TRY(plan_all(e, build_head, &e->head, &bytes, err));
-    e->arena = wr_pages_alloc(bytes);
-    if (!e->arena)
-        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of activations; lower max_step_tokens", bytes);
+    WR_TRY(plan_all(e, build_whole, &e->whole, &bytes, err));
+    weir_status st = wr_device_reserve(e->device, bytes, &e->arena, err);
+    if (st != WEIR_OK) {
+        wr_err_context(err, "%zu bytes of activations; lower max_step_tokens", bytes);
+        return st;
+    }
     e->arena_bytes = bytes;
     WR_TRY(compile_all(e, build_body, &e->body, err));
-    return compile_all(e, build_head, &e->head, err);
+    WR_TRY(compile_all(e, build_head, &e->head, err));
+    return compile_all(e, build_whole, &e->whole, err);
+}
+
+static void free_all(wr_buckets *b) {
+    for (int i = 0; i < b->n; i++) wr_program_free(b->program[i]);
+    b->n = 0;
 }
 
 void wr_engine_programs_free(weir_engine *e) {
-    for (int i = 0; i < e->body.n; i++) wr_program_free(e->body.program[i]);
-    for (int i = 0; i < e->head.n; i++) wr_program_free(e->head.program[i]);
-    e->body.n = e->head.n = 0;
-    if (e->arena) wr_pages_free(e->arena, e->arena_bytes);
+    free_all(&e->body);
+    free_all(&e->head);
+    free_all(&e->whole);
+    if (e->device) wr_device_release(e->device, e->arena, e->arena_bytes);
     e->arena = NULL;
 }

@@ -100,11 +100,17 @@ static int64_t choose_rows(weir_engine *e) {
     return total;
 }
 
+/* The programs that a step of n rows can be run by, the smaller ones first. */
+static const wr_buckets *buckets_for(const weir_engine *e, int64_t n) {
+    return e->whole.n && n <= e->whole.rows[e->whole.n - 1] ? &e->whole : &e->body;
+}
+
 /* A step just above a bucket would be mostly padding: leave the surplus of a prompt to the next step. */
 static int64_t trim_to_bucket(weir_engine *e, int64_t total) {
-    int bucket = wr_bucket_for(&e->body, total);
-    if (bucket == 0 || e->body.rows[bucket] - total <= e->body.rows[bucket] / 8) return total;
-    int64_t surplus = total - e->body.rows[bucket - 1];
+    const wr_buckets *b = buckets_for(e, total);
+    int bucket = wr_bucket_for(b, total);
+    if (bucket == 0 || b->rows[bucket] - total <= b->rows[bucket] / 8) return total;
+    int64_t surplus = total - b->rows[bucket - 1];
     for (weir_seq *s = e->first; s; s = s->next)
         if (s->n_rows > surplus && s->n_rows > 1) {
             s->n_rows -= surplus;
@@ -120,7 +126,7 @@ static bool wants_logits(const weir_seq *s, int64_t position) {
 
 /* Fill the input buffers; the wanted rows go to e->wanted. Returns how many are wanted. */
 static int64_t fill_inputs(weir_engine *e, int64_t bucket_rows) {
-    int32_t *tokens = e->tokens->data, *row_seq = e->row_seq->data, *row_pos = e->row_pos->data;
+    int32_t *tokens = e->rows.host->data, *row_seq = tokens + bucket_rows, *row_pos = row_seq + bucket_rows;
     int64_t row = 0, n_wanted = 0;
     for (weir_seq *s = e->first; s; s = s->next)
         for (int64_t i = 0; i < s->n_rows; i++, row++) {
@@ -176,14 +182,35 @@ static void score(weir_engine *e, weir_seq *s, const float *logits, int64_t posi
     s->n_scored = position + 1;
 }
 
-static void generate(weir_engine *e, weir_seq *s, const float *logits) {
+/* Where the logits of a row are: in the output of the program just run, on the device. */
+typedef struct row_logits {
+    const wr_program *program;
+    int64_t row;
+} row_logits;
+
+/* The host's view of a row of logits: where they are, or a copy. */
+static weir_status fetch(weir_engine *e, row_logits at, const float **out, weir_error *err) {
+    const char *data = wr_program_output(at.program, 0)->data;
+    size_t bytes = (size_t)e->model->hyper.vocab * sizeof **out;
+    data += (size_t)at.row * bytes;
+    *out = e->logits;
+    if (!wr_device_is_host(e->device)) return wr_device_download(e->device, e->logits, data, bytes, err);
+    *out = (const float *)(const void *)data;
+    return WEIR_OK;
+}
+
+/* Sampling that needs nothing but the best token. */
+static bool is_greedy(const weir_seq *s) { return !s->logprobs && wr_sampler_is_greedy(&s->sampler); }
+
+/* logits NULL: `best` is the token. */
+static void generate(weir_engine *e, weir_seq *s, const float *logits, int32_t best) {
     if (s->n_tokens == s->capacity) { /* the context was full with the prompt */
         finish(e, s, WEIR_FINISH_LENGTH, false);
         return;
     }
     weir_event *event = report(e, s, WEIR_EVENT_TOKEN);
     int64_t position = s->n_tokens;
-    int32_t token = wr_sample(&s->sampler, logits, e->candidates, position);
+    int32_t token = logits ? wr_sample(&s->sampler, logits, e->candidates, position) : best;
     if (token < 0) {
         e->n_events--;
         finish(e, s, WEIR_FINISH_ERROR, false);
@@ -203,31 +230,51 @@ static void generate(weir_engine *e, weir_seq *s, const float *logits) {
         finish(e, s, WEIR_FINISH_LENGTH, false);
 }
 
-/* Copy the wanted rows out of the body's output, since the head's program uses the same memory. */
-static void stage_rows(weir_engine *e, const float *hidden, int64_t n_wanted) {
-    size_t width = (size_t)e->model->hyper.hidden;
-    for (int64_t i = 0; i < n_wanted; i++)
-        memcpy(e->staging + (size_t)i * width, hidden + (size_t)e->wanted[i].row * width, width * sizeof *hidden);
+static weir_status deliver(weir_engine *e, const wr_wanted *w, row_logits at, weir_error *err) {
+    const float *logits = NULL;
+    bool generates = w->position >= w->seq->n_prompt - 1;
+    if (!e->greedy || !generates || !is_greedy(w->seq)) WR_TRY(fetch(e, at, &logits, err));
+    if (generates)
+        generate(e, w->seq, logits, e->greedy ? ((const int32_t *)e->greedy->data)[at.row] : -1);
+    else
+        score(e, w->seq, logits, w->position);
+    return WEIR_OK;
 }
 
-/* Logits of the wanted rows, head_rows at a time, each handed to its sequence. */
-static weir_status run_head(weir_engine *e, int64_t n_wanted, weir_error *err) {
-    size_t width = (size_t)e->model->hyper.hidden, vocab = (size_t)e->model->hyper.vocab;
+/* Body and head in one. */
+static weir_status run_whole(weir_engine *e, wr_program *program, int64_t n_wanted, weir_error *err) {
+    WR_TRY(wr_program_run(program, err));
+    for (int64_t i = 0; i < n_wanted; i++)
+        WR_TRY(deliver(e, &e->wanted[i], (row_logits){program, e->wanted[i].row}, err));
+    return WEIR_OK;
+}
+
+/* The body, then logits of the wanted rows, head_rows at a time, each handed to its sequence. */
+static weir_status run_parts(weir_engine *e, wr_program *body, int64_t n_wanted, weir_error *err) {
+    WR_TRY(wr_program_start(body, err));
+    if (!n_wanted) return wr_device_wait(e->device, err); /* its inputs must be read before they are written again */
     for (int64_t at = 0; at < n_wanted; at += e->head_rows) {
         int64_t n = n_wanted - at < e->head_rows ? n_wanted - at : e->head_rows;
-        wr_program *program = e->head.program[wr_bucket_for(&e->head, n)];
-        memcpy(e->head_in->data, e->staging + (size_t)at * width, (size_t)n * width * sizeof *e->staging);
-        WR_TRY(wr_program_run(program, err));
-        const float *logits = wr_program_output(program, 0)->data;
-        for (int64_t i = 0; i < n; i++) {
-            const wr_wanted *w = &e->wanted[at + i];
-            if (w->position >= w->seq->n_prompt - 1)
-                generate(e, w->seq, logits + (size_t)i * vocab);
-            else
-                score(e, w->seq, logits + (size_t)i * vocab, w->position);
-        }
+        int bucket = wr_bucket_for(&e->head, n);
+        int32_t *picks = e->picks.host->data;
+        for (int64_t i = 0; i < e->head.rows[bucket]; i++) picks[i] = i < n ? (int32_t)e->wanted[at + i].row : 0;
+        WR_TRY(wr_program_run(e->head.program[bucket], err));
+        for (int64_t i = 0; i < n; i++)
+            WR_TRY(deliver(e, &e->wanted[at + i], (row_logits){e->head.program[bucket], i}, err));
     }
     return WEIR_OK;
+}
+
+static weir_status run_rows(weir_engine *e, int64_t total, weir_error *err) {
+    const wr_buckets *b = buckets_for(e, total);
+    int bucket = wr_bucket_for(b, total);
+    int64_t n_wanted = fill_inputs(e, b->rows[bucket]);
+    for (weir_seq *s = e->first; s; s = s->next)
+        if (s->n_rows && s->n_cached < s->n_prompt)
+            e->stats.prompt_tokens +=
+                (uint64_t)(s->n_rows < s->n_prompt - s->n_cached ? s->n_rows : s->n_prompt - s->n_cached);
+    return b == &e->whole ? run_whole(e, b->program[bucket], n_wanted, err)
+                          : run_parts(e, b->program[bucket], n_wanted, err);
 }
 
 /* After the rows are written: count them, and end sequences that only wanted scores. */
@@ -249,16 +296,7 @@ weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *
     admit_waiting(e);
     int64_t total = trim_to_bucket(e, choose_rows(e));
     if (total) {
-        int bucket = wr_bucket_for(&e->body, total);
-        int64_t n_wanted = fill_inputs(e, e->body.rows[bucket]);
-        wr_program *program = e->body.program[bucket];
-        WR_TRY(wr_program_run(program, err));
-        for (weir_seq *s = e->first; s; s = s->next)
-            if (s->n_rows && s->n_cached < s->n_prompt)
-                e->stats.prompt_tokens +=
-                    (uint64_t)(s->n_rows < s->n_prompt - s->n_cached ? s->n_rows : s->n_prompt - s->n_cached);
-        stage_rows(e, wr_program_output(program, 0)->data, n_wanted);
-        WR_TRY(run_head(e, n_wanted, err));
+        WR_TRY(run_rows(e, total, err));
         advance(e);
         e->stats.steps++;
     }

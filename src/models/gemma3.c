@@ -84,9 +84,9 @@ static weir_array *body(const wr_model *m, const wr_step_inputs *in) {
     weir_array *x = wr_layer_embed(&s);
     for (int64_t i = 0; i < m->hyper.n_layers; i++) {
         weir_array *y = wr_layer_attention(&s, i, wr_layer_norm(&s, i, WR_SLOT_ATTN_NORM, x));
-        x = weir_add(x, wr_layer_norm(&s, i, WR_SLOT_ATTN_OUT_NORM, y));
+        x = weir_add(x, wr_layer_norm_f32(&s, i, WR_SLOT_ATTN_OUT_NORM, y));
         y = wr_layer_mlp(&s, i, wr_layer_norm(&s, i, WR_SLOT_FFN_NORM, x));
-        x = weir_add(x, wr_layer_norm(&s, i, WR_SLOT_FFN_OUT_NORM, y));
+        x = weir_add(x, wr_layer_norm_f32(&s, i, WR_SLOT_FFN_OUT_NORM, y));
     }
     return x;
 }

@@ -1,6 +1,9 @@
-/* Layers that the families share. Activations are f32 here: on the CPU that is
- * both the fastest and the most exact choice. */
+/* Layers that the families share. The residual stream is f32 everywhere; what norms hand to matrix products has the
+ * backend's activation dtype: f32 on the CPU, where it is both the fastest and the most exact choice, bf16 on tensor
+ * cores. */
 #include "models/layers.h"
+
+#include <string.h>
 
 #include "base/dtype.h"
 
@@ -38,14 +41,21 @@ static weir_array *vector_leaf(weir_graph *g, const wr_bound *b) {
     return wr_leaf(g, WEIR_DTYPE_F32, 1, &b->args.rows, NULL, 0, b->data);
 }
 
-static weir_array *linear_over(weir_graph *g, const wr_bound *b, weir_array *x) {
+static weir_array *linear_over(weir_graph *g, const wr_bound *b, weir_array *x, weir_dtype out_dtype) {
     weir_array *data, *scales, *biases;
     weight_leaves(g, b, &data, &scales, &biases);
-    return wr_linear(x, &b->args, data, scales, biases);
+    wr_linear_args args = b->args;
+    args.out_dtype = out_dtype;
+    return wr_linear(x, &args, data, scales, biases);
 }
 
-static weir_array *rms_norm_over(weir_graph *g, const wr_model *m, const wr_bound *b, weir_array *x) {
-    wr_norm_args args = {.eps = m->hyper.norm_eps, .weight_offset = m->hyper.norm_offset};
+static weir_array *rms_norm_over(weir_graph *g, const wr_model *m, const wr_bound *b, weir_array *x,
+                                 weir_dtype out_dtype) {
+    wr_norm_args args;
+    memset(&args, 0, sizeof args);
+    args.eps = m->hyper.norm_eps;
+    args.weight_offset = m->hyper.norm_offset;
+    if (out_dtype != x->dtype) args.out_dtype = out_dtype;
     return wr_node(g, WR_OP_RMS_NORM, (weir_array *[]){x, vector_leaf(g, b)}, 2, &args);
 }
 
@@ -65,23 +75,41 @@ weir_array *wr_layer_embed(const wr_step_graph *s) {
     return scale == 1 ? x : weir_mul(x, weir_scalar_f32(s->graph, scale));
 }
 
+static weir_array *linear_as(const wr_step_graph *s, int64_t layer, wr_slot slot, wr_slot bias_slot, weir_array *x,
+                             weir_dtype dtype) {
+    const wr_bound *bias = bias_slot == WR_N_SLOTS ? NULL : bound_at(s, layer, bias_slot);
+    bool has_bias = bias && bias->present;
+    weir_array *y = linear_over(s->graph, bound_at(s, layer, slot), x, has_bias ? WEIR_DTYPE_F32 : dtype);
+    if (!has_bias) return y;
+    y = weir_add(y, vector_leaf(s->graph, bias));
+    return dtype == WEIR_DTYPE_F32 ? y : weir_cast(y, dtype);
+}
+
 weir_array *wr_layer_linear(const wr_step_graph *s, int64_t layer, wr_slot slot, wr_slot bias_slot, weir_array *x) {
-    weir_array *y = linear_over(s->graph, bound_at(s, layer, slot), x);
-    if (bias_slot == WR_N_SLOTS) return y;
-    const wr_bound *bias = bound_at(s, layer, bias_slot);
-    return bias->present ? weir_add(y, vector_leaf(s->graph, bias)) : y;
+    return linear_as(s, layer, slot, bias_slot, x, WEIR_DTYPE_F32);
 }
 
 weir_array *wr_layer_norm(const wr_step_graph *s, int64_t layer, wr_slot slot, weir_array *x) {
-    return rms_norm_over(s->graph, s->model, bound_at(s, layer, slot), x);
+    return rms_norm_over(s->graph, s->model, bound_at(s, layer, slot), x, s->model->backend->activation);
 }
 
-/* One of q, k, v as [T, heads, head_dim], normed per head when the family has such a norm. */
+weir_array *wr_layer_norm_f32(const wr_step_graph *s, int64_t layer, wr_slot slot, weir_array *x) {
+    return rms_norm_over(s->graph, s->model, bound_at(s, layer, slot), x, WEIR_DTYPE_F32);
+}
+
+/* Columns [first, first + n) of y [T, N]. */
+static weir_array *columns(weir_array *y, int64_t first, int64_t n) {
+    return weir_slice(y, (int64_t[]){0, first}, (int64_t[]){y->shape[0], first + n}, NULL);
+}
+
+/* One of q, k, v as [T, heads, head_dim], normed per head when the family has such a norm. joined: q, k and v of all
+ * heads as [T, N], this one from column `first`; NULL when they are separate matrices. */
 static weir_array *project_heads(const wr_step_graph *s, int64_t layer, wr_slot slot, wr_slot bias, wr_slot norm,
-                                 int64_t heads, weir_array *x) {
-    weir_array *y = wr_layer_linear(s, layer, slot, bias, x);
-    y = weir_reshape(y, 3, (int64_t[]){-1, heads, s->model->hyper.head_dim});
-    return norm != WR_N_SLOTS && bound_at(s, layer, norm)->present ? wr_layer_norm(s, layer, norm, y) : y;
+                                 int64_t heads, weir_array *x, weir_array *joined, int64_t first) {
+    int64_t width = s->model->hyper.head_dim;
+    weir_array *y = joined ? columns(joined, first, heads * width) : wr_layer_linear(s, layer, slot, bias, x);
+    y = weir_reshape(y, 3, (int64_t[]){-1, heads, width});
+    return norm != WR_N_SLOTS && bound_at(s, layer, norm)->present ? wr_layer_norm_f32(s, layer, norm, y) : y;
 }
 
 weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array *x) {
@@ -89,9 +117,12 @@ weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array
     const wr_step_inputs *in = s->in;
     int group = h->layer_kv_group[layer];
     weir_array *table = s->rope[h->layer_rope[layer]], *blocks = in->block_table[group];
-    weir_array *q = project_heads(s, layer, WR_SLOT_Q, WR_SLOT_Q_BIAS, WR_SLOT_Q_NORM, h->n_heads, x);
-    weir_array *k = project_heads(s, layer, WR_SLOT_K, WR_SLOT_K_BIAS, WR_SLOT_K_NORM, h->n_kv_heads, x);
-    weir_array *v = project_heads(s, layer, WR_SLOT_V, WR_SLOT_V_BIAS, WR_N_SLOTS, h->n_kv_heads, x);
+    weir_array *qkv =
+        bound_at(s, layer, WR_SLOT_QKV)->present ? wr_layer_linear(s, layer, WR_SLOT_QKV, WR_SLOT_QKV_BIAS, x) : NULL;
+    int64_t k_first = h->n_heads * h->head_dim, v_first = k_first + h->n_kv_heads * h->head_dim;
+    weir_array *q = project_heads(s, layer, WR_SLOT_Q, WR_SLOT_Q_BIAS, WR_SLOT_Q_NORM, h->n_heads, x, qkv, 0);
+    weir_array *k = project_heads(s, layer, WR_SLOT_K, WR_SLOT_K_BIAS, WR_SLOT_K_NORM, h->n_kv_heads, x, qkv, k_first);
+    weir_array *v = project_heads(s, layer, WR_SLOT_V, WR_SLOT_V_BIAS, WR_N_SLOTS, h->n_kv_heads, x, qkv, v_first);
     q = wr_rope_apply(q, table, h->rope_interleaved);
     k = wr_rope_apply(k, table, h->rope_interleaved);
     weir_array *keys = wr_kv_write(in->k_pages[layer], k, blocks, in->row_seq, in->row_pos);
@@ -104,16 +135,25 @@ weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array
 }
 
 weir_array *wr_layer_mlp(const wr_step_graph *s, int64_t layer, weir_array *x) {
-    weir_array *gate = wr_layer_linear(s, layer, WR_SLOT_GATE, WR_SLOT_GATE_BIAS, x);
-    weir_array *up = wr_layer_linear(s, layer, WR_SLOT_UP, WR_SLOT_UP_BIAS, x);
-    gate = s->model->hyper.gelu ? weir_gelu_tanh(gate) : weir_silu(gate);
+    const wr_hyper *h = &s->model->hyper;
+    weir_dtype dtype = s->model->backend->activation;
+    weir_array *gate, *up;
+    if (bound_at(s, layer, WR_SLOT_GATE_UP)->present) {
+        weir_array *both = linear_as(s, layer, WR_SLOT_GATE_UP, WR_SLOT_GATE_UP_BIAS, x, dtype);
+        gate = columns(both, 0, h->ffn);
+        up = columns(both, h->ffn, h->ffn);
+    } else {
+        gate = linear_as(s, layer, WR_SLOT_GATE, WR_SLOT_GATE_BIAS, x, dtype);
+        up = linear_as(s, layer, WR_SLOT_UP, WR_SLOT_UP_BIAS, x, dtype);
+    }
+    gate = h->gelu ? weir_gelu_tanh(gate) : weir_silu(gate);
     return wr_layer_linear(s, layer, WR_SLOT_DOWN, WR_SLOT_DOWN_BIAS, weir_mul(gate, up));
 }
 
 weir_array *wr_model_head(const wr_model *m, weir_array *hidden) {
     weir_graph *g = hidden->graph;
-    weir_array *x = rms_norm_over(g, m, &m->global[WR_SLOT_FINAL_NORM], hidden);
-    x = linear_over(g, &m->global[m->hyper.tied ? WR_SLOT_EMBED : WR_SLOT_HEAD], x);
+    weir_array *x = rms_norm_over(g, m, &m->global[WR_SLOT_FINAL_NORM], hidden, m->backend->activation);
+    x = linear_over(g, &m->global[m->hyper.tied ? WR_SLOT_EMBED : WR_SLOT_HEAD], x, WEIR_DTYPE_F32);
     float cap = m->hyper.logit_softcap;
     if (cap == 0) return x;
     x = weir_tanh(weir_div(x, weir_scalar_f32(g, cap)));

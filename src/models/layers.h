@@ -15,9 +15,12 @@ typedef struct wr_step_graph {
 
 void wr_step_graph_init(wr_step_graph *s, const wr_model *model, const wr_step_inputs *in);
 weir_array *wr_layer_embed(const wr_step_graph *s);
-/* y = x W^T (+ bias when bias_slot is bound; pass WR_N_SLOTS for none). */
+/* y = x W^T in f32 (+ bias when bias_slot is bound; pass WR_N_SLOTS for none). */
 weir_array *wr_layer_linear(const wr_step_graph *s, int64_t layer, wr_slot slot, wr_slot bias_slot, weir_array *x);
+/* What goes into matrix products: of the backend's activation dtype. */
 weir_array *wr_layer_norm(const wr_step_graph *s, int64_t layer, wr_slot slot, weir_array *x);
+/* What goes on in the residual stream, or to rope: f32. */
+weir_array *wr_layer_norm_f32(const wr_step_graph *s, int64_t layer, wr_slot slot, weir_array *x);
 /* q, k, v, optional norms of q and k, rope, KV write, attention, o. x [T, hidden] is already normed. */
 weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array *x);
 /* down(act(gate(x)) * up(x)); act is silu, or gelu_tanh when hyper.gelu. */

@@ -35,6 +35,11 @@ typedef enum wr_slot {
     WR_SLOT_UP_BIAS,
     WR_SLOT_DOWN_BIAS,
     WR_SLOT_FFN_OUT_NORM,
+    /* Several of the above as one, where the backend joins rows and their formats are equal. */
+    WR_SLOT_QKV,
+    WR_SLOT_QKV_BIAS,
+    WR_SLOT_GATE_UP,
+    WR_SLOT_GATE_UP_BIAS,
     WR_N_SLOTS
 } wr_slot;
 
@@ -68,6 +73,8 @@ typedef struct wr_hyper {
 typedef struct wr_bound {
     bool present;
     bool vector;          /* f32 [rows] */
+    bool joined;          /* made of others, which lie there: nothing of its own to load */
+    const float *values;  /* vectors: [rows], in the model's arena */
     wr_weight source;     /* matrices */
     wr_linear_args args;  /* matrices; args.packed set once loaded that way */
     size_t offset, bytes; /* in the weight arena; 0 bytes: stays in the mapped file */
@@ -81,10 +88,12 @@ typedef struct wr_model {
     wr_checkpoint *checkpoint; /* borrowed */
     wr_hyper hyper;
     wr_bound global[WR_N_GLOBAL_SLOTS];
-    wr_bound *layers;    /* [n_layers][WR_N_SLOTS] */
-    wr_arena arena;      /* names */
-    size_t weight_bytes; /* arena of laid-out weights */
+    wr_bound *layers; /* [n_layers][WR_N_SLOTS] */
+    const wr_backend *backend;
+    wr_arena arena;      /* names, vectors */
+    size_t weight_bytes; /* arena of laid-out weights; with the vectors where the device has memory of its own */
     size_t mapped_bytes; /* weights that stay in the file */
+    weir_device *device; /* that the weights were loaded on; NULL before */
     void *weights;
 } wr_model;
 

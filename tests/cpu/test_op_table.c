@@ -335,6 +335,10 @@ static weir_array *gen_linear(context *c, bool *more) {
     if (tall(c) && c->variant != 0 && c->variant != 3) return NULL;
     if (!make_weight(c, gather ? 3 : 1, tall(c) ? 1 : 37, &w)) return NULL;
     weir_array *x = DATA(c->dtype, rows_of(c), w.args.cols);
+    if (c->op == WR_OP_LINEAR_ADD) {
+        weir_array *in[5] = {x, DATA(c->dtype, rows_of(c), w.args.rows), w.parts[0], w.parts[1], w.parts[2]};
+        return wr_node(c->g, c->op, in, 2 + w.n, &w.args);
+    }
     if (!gather) return wr_linear(x, &w.args, w.parts[0], w.parts[1], w.parts[2]);
     return wr_gather_linear(x, INTS(-1, 4, rows_of(c)), &w.args, w.parts[0], w.parts[1], w.parts[2]);
 }
@@ -431,6 +435,11 @@ static weir_array *gen_kv_write(context *c, bool *more) {
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant];
     return wr_kv_write(DATA(pages, PAGES, PAGE, 2, d), DATA(c->dtype, n, 2, d), block_table(c), seq, pos);
 }
+static weir_array *gen_store(context *c, bool *more) {
+    (void)more;
+    int64_t n = rows_of(c);
+    return wr_store(DATA(c->dtype, n + 3, 5), DATA(c->dtype, n, 5));
+}
 static weir_array *gen_paged_attention(context *c, bool *more) {
     *more = c->variant < 5;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
@@ -513,6 +522,7 @@ static generator generator_of(wr_op_id op) {
     case WR_OP_RANDOM_NORMAL: return gen_random;
     case WR_OP_MATMUL: return gen_matmul;
     case WR_OP_LINEAR:
+    case WR_OP_LINEAR_ADD:
     case WR_OP_GATHER_LINEAR: return gen_linear;
     case WR_OP_EMBEDDING: return gen_embedding;
     case WR_OP_QUANTIZE_WEIGHT:
@@ -525,6 +535,7 @@ static generator generator_of(wr_op_id op) {
     case WR_OP_ROPE: return gen_rope;
     case WR_OP_ATTENTION: return gen_attention;
     case WR_OP_KV_WRITE: return gen_kv_write;
+    case WR_OP_STORE: return gen_store;
     case WR_OP_PAGED_ATTENTION: return gen_paged_attention;
     case WR_OP_CONV1D: return gen_conv1d;
     case WR_OP_FUSED: return gen_fused;

@@ -80,16 +80,19 @@ static double dot(const wr_tensor *x, int64_t first, const float *w, int64_t n) 
 
 void wr_ref_linear(const wr_step *step, int thread, int n_threads) {
     const wr_linear_args *a = step->args;
-    const wr_tensor *x = &step->in[0];
+    const wr_tensor *x = &step->in[0], *addend = step->op == WR_OP_LINEAR_ADD ? &step->in[1] : NULL;
     int64_t n_rows = a->rows ? wr_tensor_size(&step->out) / a->rows : 0, begin, end;
     if (n_rows == 0) return;
-    weight w = weight_at(step, 1);
+    weight w = weight_at(step, addend ? 2 : 1);
     float *buffer = row_buffer(step, thread);
     wr_share(a->rows, thread, n_threads, &begin, &end);
     for (int64_t n = begin; n < end; n++) {
         wr_dequant_row(a, w.data, w.scales, w.biases, 0, n, buffer);
-        for (int64_t m = 0; m < n_rows; m++)
-            wr_store_f64(step->out.data, step->out.dtype, m * a->rows + n, dot(x, m * a->cols, buffer, a->cols));
+        for (int64_t m = 0; m < n_rows; m++) {
+            double sum = dot(x, m * a->cols, buffer, a->cols);
+            if (addend) sum += (double)wr_load_f32(addend->data, addend->dtype, m * a->rows + n);
+            wr_store_f64(step->out.data, step->out.dtype, m * a->rows + n, sum);
+        }
     }
 }
 

@@ -104,6 +104,13 @@ void wr_ref_view(const wr_step *step, int thread, int n_threads) {
 
 /* The part of this thread of out is found by both steps alike, so no barrier is needed between a copy of x and the
  * writes on top of it: one thread owns a whole unit of the slice's rows. */
+void wr_ref_store(const wr_step *step, int thread, int n_threads) {
+    const wr_tensor *out = &step->out, *x = &step->in[1];
+    int64_t begin, end, size = (int64_t)weir_dtype_bytes(x->dtype);
+    wr_share(wr_tensor_size(x), thread, n_threads, &begin, &end);
+    memcpy((char *)out->data + begin * size, (const char *)x->data + begin * size, (size_t)((end - begin) * size));
+}
+
 void wr_ref_slice_update(const wr_step *step, int thread, int n_threads) {
     const wr_tensor *out = &step->out, *x = &step->in[0], *update = &step->in[1];
     const wr_slice_args *a = step->args;

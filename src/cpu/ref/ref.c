@@ -37,7 +37,8 @@ wr_kernel wr_cpu_ref(wr_op_id op) {
     case WR_OP_RANDOM_UNIFORM:
     case WR_OP_RANDOM_NORMAL: return wr_ref_random;
     case WR_OP_MATMUL: return wr_ref_matmul;
-    case WR_OP_LINEAR: return wr_ref_linear;
+    case WR_OP_LINEAR:
+    case WR_OP_LINEAR_ADD: return wr_ref_linear;
     case WR_OP_GATHER_LINEAR: return wr_ref_gather_linear;
     case WR_OP_EMBEDDING: return wr_ref_embedding;
     case WR_OP_DEQUANTIZE: return wr_ref_dequantize;
@@ -50,6 +51,7 @@ wr_kernel wr_cpu_ref(wr_op_id op) {
     case WR_OP_ROPE: return wr_ref_rope;
     case WR_OP_ATTENTION: return wr_ref_attention;
     case WR_OP_KV_WRITE: return wr_ref_kv_write;
+    case WR_OP_STORE: return wr_ref_store;
     case WR_OP_PAGED_ATTENTION: return wr_ref_paged_attention;
     case WR_OP_CONV1D: return wr_ref_conv1d;
     default: return NULL;
@@ -63,6 +65,7 @@ size_t wr_cpu_ref_scratch(const wr_step *step, int n_threads) {
     case WR_OP_TOP_K:
     case WR_OP_ARG_TOP_K: return wr_ref_sort_scratch(step, n_threads);
     case WR_OP_LINEAR:
+    case WR_OP_LINEAR_ADD:
     case WR_OP_GATHER_LINEAR:
     case WR_OP_EMBEDDING:
     case WR_OP_DEQUANTIZE: return wr_ref_linear_scratch(step, n_threads);

@@ -84,8 +84,10 @@ void wr_ref_kv_write(const wr_step *step, int thread, int n_threads) {
         if (seq < 0 || seq >= table->shape[0] || pos < 0 || pos / page_size >= table->shape[1]) continue;
         int64_t page = ((const int32_t *)table->data)[seq * table->shape[1] + pos / page_size];
         if (page < 0 || page >= pages->shape[0]) continue;
-        wr_ref_cast_run(wr_at(pages, (page * page_size + pos % page_size) * width), pages->dtype, 1,
-                        wr_at(x, t * width), x->dtype, 1, width);
+        int64_t to = (page * page_size + pos % page_size) * width;
+        for (int64_t g = 0; g < pages->shape[2]; g++)
+            wr_ref_cast_run(wr_at(pages, to + g * pages->shape[3]), pages->dtype, 1,
+                            wr_at(x, t * x->strides[0] + g * x->strides[1]), x->dtype, x->strides[2], pages->shape[3]);
     }
 }
 
