@@ -18,6 +18,21 @@ template <int KIND> struct wr_kind;
 WR_LINEAR_KINDS(WR_KIND_STRUCT)
 #undef WR_KIND_STRUCT
 
+/* wr_scale_words of linear.h, for the device. */
+WR_DEVICE int wr_scale_words_of(int scales) {
+    switch (scales) {
+    case WR_SC_NONE: return 0;
+    case WR_SC_E8M0: return 1;
+    case WR_SC_BF16_64:
+    case WR_SC_E5M3:
+    case WR_SC_F16_32:
+    case WR_SC_F16P_64: return 2;
+    case WR_SC_K16: return 3;
+    case WR_SC_F32P_32: return 8;
+    default: return 4;
+    }
+}
+
 /* Words of scales of a lane (wr_scale_words of linear.h), words of a lane in all, bytes of a tile. */
 template <int KIND> struct wr_tile {
     enum {
@@ -51,7 +66,7 @@ template <int N, bool GLOBAL> WR_DEVICE void wr_load_words(u32 *w, const u8 *p) 
     }
 }
 template <int KIND, bool GLOBAL> WR_DEVICE void wr_tile_load_any(u32 *w, const u8 *tile, int lane) {
-    enum { BITS = wr_tile<KIND>::bits, SW = wr_tile<KIND>::scale_words };
+    const int BITS = wr_tile<KIND>::bits, SW = wr_tile<KIND>::scale_words;
 #pragma unroll
     for (int i = 0; i < BITS / 4; i++) wr_load_words<4, GLOBAL>(w + 4 * i, tile + 512 * i + 16 * lane);
     const u8 *p = tile + 512 * (BITS / 4);
@@ -174,7 +189,7 @@ WR_DEVICE void wr_split_f16(u32 x, u32 *high, u32 *low) {
 
 /* The A fragment of k16 step j (a literal after unrolling) from the lane's words; low is written by two_parts kinds. */
 template <int KIND> WR_DEVICE void wr_tile_step(const u32 *w, int j, u32 *a, u32 *low) {
-    enum { BITS = wr_tile<KIND>::bits, CODE = wr_tile<KIND>::code, SC = wr_tile<KIND>::sc };
+    const int BITS = wr_tile<KIND>::bits, CODE = wr_tile<KIND>::code, SC = wr_tile<KIND>::sc;
     const u32 *s = w + BITS;
 #pragma unroll
     for (int r = 0; r < 4; r++) {
@@ -211,20 +226,27 @@ template <int KIND> WR_DEVICE void wr_step_mma(float *c, const u32 *a, const u32
 
 /* ---- epilogue ---- */
 
+WR_DEVICE float wr_linear_number(const void *p, int type, i64 i) {
+    if (type == WR_NUM_F32) return ((const float *)p)[i];
+    return type == WR_NUM_BF16 ? wr_bf16_to_f32(((const u16 *)p)[i]) : wr_f16_to_f32(((const u16 *)p)[i]);
+}
+WR_DEVICE void wr_linear_put(void *p, int type, i64 i, float x) {
+    if (type == WR_NUM_F32)
+        ((float *)p)[i] = x;
+    else
+        ((u16 *)p)[i] = type == WR_NUM_BF16 ? wr_f32_to_bf16(x) : wr_f32_to_f16(x);
+}
 /* The sum of the slices of y[m, n], to its dtype. */
 WR_DEVICE void wr_linear_store(const wr_linear_params &p, i64 m, i64 n, float sum) {
     float y = sum * p.unscale * p.global_scale;
-    i64 at = m * p.n + n;
-    if (p.addend) y = y + p.addend[at];
-    if (p.y_type == WR_NUM_F32)
-        ((float *)p.y)[at] = y;
-    else
-        ((u16 *)p.y)[at] = p.y_type == WR_NUM_BF16 ? wr_f32_to_bf16(y) : wr_f32_to_f16(y);
+    const i64 at = m * p.n + n;
+    if (p.addend) y = y + wr_linear_number(p.addend, p.y_type, at);
+    wr_linear_put(p.y, p.y_type, at, y);
 }
 /* x[i] as the bf16 that the tensor cores get. */
 WR_DEVICE u16 wr_linear_x(const wr_linear_params &p, i64 i) {
     if (p.x_type == WR_NUM_BF16) return ((const u16 *)p.x)[i];
-    return wr_f32_to_bf16(p.x_type == WR_NUM_F32 ? ((const float *)p.x)[i] : wr_f16_to_f32(((const u16 *)p.x)[i]));
+    return wr_f32_to_bf16(wr_linear_number(p.x, p.x_type, i));
 }
 
 #endif

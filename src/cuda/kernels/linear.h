@@ -117,31 +117,74 @@ enum {
 /* Kinds with decode kernels for 8, 16 and 32 rows; how many tiles those read ahead; most threads of the 16-row one. */
 #define WR_LINEAR_KINDS_OF_MODELS(X)                                                                                   \
     X(BF16, 2, 256)                                                                                                    \
-    X(A4_64, 4, 384) X(A4_32, 4, 256) X(A8_64, 2, 384) X(A8_32, 2, 256) X(MXFP4, 4, 384) X(NVFP4, 4, 384)              \
-        X(MXFP8, 2, 384) X(Q8_0, 2, 384) X(Q4_K, 4, 256) X(Q6_K, 2, 384)
+    X(A4_64, 4, 384)                                                                                                   \
+    X(A4_32, 4, 256)                                                                                                   \
+    X(A8_64, 2, 384)                                                                                                   \
+    X(A8_32, 2, 256) X(MXFP4, 4, 384) X(NVFP4, 4, 384) X(MXFP8, 2, 384) X(Q8_0, 2, 384) X(Q4_K, 4, 256)                \
+        X(Q6_K, 2, 384)
 /* Kinds with decode kernels for 8 and 32 rows. */
 #define WR_LINEAR_KINDS_MORE(X)                                                                                        \
     X(F16)                                                                                                             \
-    X(A2_64) X(A2_32) X(A3_64) X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) X(H4_64) X(H8_64) X(H4_32) X(H5_32) X(F2)  \
-        X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q2_K) X(Q3_K) X(Q5_K)
+    X(A2_64)                                                                                                           \
+    X(A2_32)                                                                                                           \
+    X(A3_64)                                                                                                           \
+    X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) X(H4_64) X(H8_64) X(H4_32) X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6)     \
+        X(F8) X(Q4_0) X(Q5_0) X(Q2_K) X(Q3_K) X(Q5_K)
 
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
 
+/* weir_quant_mode, for kernels: the same numbers. */
+enum {
+    WR_PUBLISHED_DENSE,
+    WR_PUBLISHED_AFFINE,
+    WR_PUBLISHED_MXFP4,
+    WR_PUBLISHED_NVFP4,
+    WR_PUBLISHED_MXFP8,
+    WR_PUBLISHED_Q4_0,
+    WR_PUBLISHED_Q4_1,
+    WR_PUBLISHED_Q5_0,
+    WR_PUBLISHED_Q5_1,
+    WR_PUBLISHED_Q8_0,
+    WR_PUBLISHED_Q2_K,
+    WR_PUBLISHED_Q3_K,
+    WR_PUBLISHED_Q4_K,
+    WR_PUBLISHED_Q5_K,
+    WR_PUBLISHED_Q6_K
+};
+
 /* dtypes of x, y and scales inside params. */
 enum { WR_NUM_F32, WR_NUM_BF16, WR_NUM_F16 };
 
+/* GATHER_LINEAR of many rows: rows of x with the same expert are brought together, at most `most` a job. Rows whose id
+ * is out of range are jobs of expert -1, which give NaN. */
+typedef struct wr_linear_job {
+    int32_t expert, first, count, unused; /* rows order[first .. first + count) */
+} wr_linear_job;
+typedef struct wr_linear_jobs {
+    int32_t n, unused[3];
+    /* then: wr_linear_job job[max_jobs]; int32_t order[rows of x] */
+} wr_linear_jobs;
+typedef struct wr_linear_sort_params {
+    const int32_t *ids;
+    wr_linear_jobs *jobs;
+    int64_t rows, max_jobs;
+    int32_t experts, most;
+} wr_linear_sort_params;
+enum { WR_SORT_THREADS = 1024, WR_SORT_MAX_EXPERTS = 4095 };
+
 typedef struct wr_linear_params {
-    const void *x;       /* [m, k] */
-    void *y;             /* [m, n] */
-    const uint8_t *w;    /* packed, or published data */
-    const void *scales;  /* published layouts only */
-    const void *biases;  /* published layouts only */
-    const float *addend; /* f32 [m, n] or NULL */
-    const int32_t *ids;  /* GATHER_LINEAR: expert of each row of x; else NULL */
-    float *partials;     /* scratch of tiers that spread the slices of a row tile over blocks */
-    uint32_t *counters;  /* [row tiles], 0 before and after every launch */
-    int64_t m, n, k;     /* rows of x, rows and columns of the weight */
+    const void *x;              /* [m, k] */
+    void *y;                    /* [m, n] */
+    const uint8_t *w;           /* packed, or published data */
+    const void *scales;         /* published layouts only */
+    const void *biases;         /* published layouts only */
+    const void *addend;         /* [m, n] of y's type, or NULL */
+    const int32_t *ids;         /* GATHER_LINEAR: expert of each row of x; else NULL */
+    const wr_linear_jobs *jobs; /* GATHER_LINEAR of many rows: rows by expert; else NULL */
+    int64_t max_jobs;           /* of jobs */
+    float *partials;            /* scratch of tiers that spread slices over blocks: [row tiles][slices][m][16] */
+    int64_t m, n, k;            /* rows of x, rows and columns of the weight */
     int64_t experts;
     int64_t row_tiles, k_tiles;
     int32_t slices, slice_tiles; /* slice s: k tiles s * slice_tiles .. ; the last slice may be shorter */
@@ -151,8 +194,10 @@ typedef struct wr_linear_params {
     int32_t group_tiles;  /* row tiles that a block works on at once */
     int32_t chunk_slices; /* slices of x that a block keeps in shared memory */
     int32_t chunks;
+    int32_t job_blocks; /* blocks of one job or row of GATHER_LINEAR */
     /* Published layouts only. */
     int32_t mode, bits, group, weight_type;
+    int32_t block_bytes; /* GGUF */
 } wr_linear_params;
 
 /* Slices of a weight: their number and the k tiles of one. About 512 columns, a fixed function of the columns. */

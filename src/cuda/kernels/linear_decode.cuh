@@ -31,6 +31,47 @@ enum {
  * global of the module. One launch at a time uses it, since it is touched behind wr_grid_wait() only. */
 static __device__ u32 finished[WR_SPREAD_ROW_TILES];
 
+/* What a block works on. LINEAR: all rows of x. GATHER_LINEAR: one row, or the rows of one job. */
+typedef struct job {
+    const u8 *w;       /* of the expert */
+    const i32 *order;  /* row i of the job is row order[i] of x and y; NULL: row first + i */
+    int first, m;      /* m = 0: nothing to do */
+    int block, blocks; /* this block's number and how many share the job */
+} job;
+WR_DEVICE i64 row_of(const job &b, int i) { return b.order ? b.order[i] : b.first + i; }
+
+WR_DEVICE job whole_job(const wr_linear_params &p) {
+    job b = {p.w, nullptr, 0, (int)p.m, (int)blockIdx.x, (int)gridDim.x};
+    return b;
+}
+/* GATHER_LINEAR: reads what earlier kernels wrote. Rows of experts that do not exist become NaN here. */
+template <int KIND> WR_DEVICE job gathered_job(const wr_linear_params &p) {
+    const int number = blockIdx.x / p.job_blocks;
+    job b = {p.w, nullptr, number, 1, (int)blockIdx.x % p.job_blocks, p.job_blocks};
+    i64 expert;
+    if (p.jobs) {
+        const wr_linear_job *list = (const wr_linear_job *)(p.jobs + 1);
+        if (number >= p.jobs->n) {
+            b.m = 0;
+            return b;
+        }
+        expert = list[number].expert;
+        b.m = list[number].count;
+        b.order = (const i32 *)(list + p.max_jobs) + list[number].first;
+    } else {
+        expert = p.ids[number];
+    }
+    if (expert >= 0 && expert < p.experts) {
+        b.w = p.w + expert * p.row_tiles * p.k_tiles * wr_tile<KIND>::bytes;
+        return b;
+    }
+    for (int i = 0; i < b.m; i++)
+        for (i64 n = (i64)b.block * blockDim.x + threadIdx.x; n < p.n; n += (i64)b.blocks * blockDim.x)
+            wr_linear_put(p.y, p.y_type, row_of(b, i) * p.n + n, wr_bits_f32(0x7FC00000u));
+    b.m = 0;
+    return b;
+}
+
 /* Where a warp reads next. */
 typedef struct cursor {
     const u8 *tile; /* of the unit's first k tile */
@@ -41,9 +82,10 @@ typedef struct cursor {
 WR_DEVICE int row_groups(const wr_linear_params &p) { return ((int)p.row_tiles + p.group_tiles - 1) / p.group_tiles; }
 
 /* Fills in tile and n for the unit (group, v), or for the first one after it that has tiles; n = 0: there is none. */
-template <int KIND> WR_DEVICE void cursor_settle(cursor *c, const wr_linear_params &p, int warp, int chunk) {
+template <int KIND>
+WR_DEVICE void cursor_settle(cursor *c, const wr_linear_params &p, const job &b, int warp, int chunk) {
     const int units = p.group_tiles * p.chunk_slices, warps = blockDim.x / 32;
-    const int groups = row_groups(p), stride = (int)gridDim.x / p.chunks;
+    const int groups = row_groups(p), stride = b.blocks / p.chunks;
     c->n = c->k = 0;
     for (; c->group < groups; c->group += stride, c->v = warp)
         for (; c->v < units; c->v += warps) {
@@ -51,7 +93,7 @@ template <int KIND> WR_DEVICE void cursor_settle(cursor *c, const wr_linear_para
             const int row_tile = c->group * p.group_tiles + c->v / p.chunk_slices, first = slice * p.slice_tiles;
             if (slice >= p.slices || row_tile >= (int)p.row_tiles) continue;
             c->n = min((int)p.k_tiles - first, p.slice_tiles);
-            c->tile = p.w + ((i64)row_tile * p.k_tiles + first) * wr_tile<KIND>::bytes;
+            c->tile = b.w + ((i64)row_tile * p.k_tiles + first) * wr_tile<KIND>::bytes;
             return;
         }
 }
@@ -65,17 +107,17 @@ WR_DEVICE uint4 x_piece(const wr_linear_params &p, i64 row, i64 col) {
     return make_uint4(v[0], v[1], v[2], v[3]);
 }
 /* Columns [first, first + cols) of x to shared memory; cols is a multiple of 64. */
-WR_DEVICE void stage_x(const wr_linear_params &p, u8 *to, i64 first, int cols, int pitch_bytes) {
+WR_DEVICE void stage_x(const wr_linear_params &p, const job &b, u8 *to, i64 first, int cols, int pitch_bytes) {
     const bool vectors = p.x_type == WR_NUM_BF16 && p.k % 8 == 0 && (u64)p.x % 16 == 0;
-    const int pieces = cols / 8, n = (int)p.m * pieces;
+    const int pieces = cols / 8, n = b.m * pieces;
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
         const int row = i / pieces, piece = i % pieces;
-        const i64 col = first + 8 * piece;
+        const i64 col = first + 8 * piece, from = row_of(b, row);
         u8 *at = to + row * pitch_bytes + 16 * piece;
         if (vectors && col < p.k)
-            wr_cp16(wr_smem(at), (const u16 *)p.x + row * p.k + col);
+            wr_cp16(wr_smem(at), (const u16 *)p.x + from * p.k + col);
         else
-            *(uint4 *)at = x_piece(p, row, col);
+            *(uint4 *)at = x_piece(p, from, col);
     }
     wr_cp_commit();
     wr_cp_wait<0>();
@@ -144,48 +186,52 @@ template <int NT> WR_DEVICE void keep_sums(float *part, const float (*c)[4], int
         for (int e = 0; e < 4; e++) part[n * PART + (2 * t + (e & 1)) * PART_PITCH + g + 8 * (e >> 1)] = c[n][e];
 }
 /* All slices of the row group are in shared memory: y. */
-template <int NT> WR_DEVICE void add_sums(const wr_linear_params &p, const float *part, int group) {
-    const int m = (int)p.m, n_values = p.group_tiles * m * WR_TILE_ROWS;
+template <int NT> WR_DEVICE void add_sums(const wr_linear_params &p, const job &b, const float *part, int group) {
+    const int m = b.m, n_values = p.group_tiles * m * WR_TILE_ROWS;
     for (int i = threadIdx.x; i < n_values; i += blockDim.x) {
         const int r = i / (m * WR_TILE_ROWS), token = i / WR_TILE_ROWS % m, row = i % WR_TILE_ROWS;
         const i64 n = (i64)(group * p.group_tiles + r) * WR_TILE_ROWS + row;
         const float *from = part + r * p.slices * NT * PART + token * PART_PITCH + row;
         float sum = 0.0f;
         for (int s = 0; s < p.slices; s++) sum += from[s * NT * PART];
-        if (n < p.n) wr_linear_store(p, token, n, sum);
+        if (n < p.n) wr_linear_store(p, row_of(b, token), n, sum);
     }
 }
 
 /* AHEAD: tiles of the ring. */
 template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_params &p, u8 *shared) {
-    enum { WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes };
+    const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const int chunk = blockIdx.x % p.chunks, units = p.group_tiles * p.chunk_slices;
-    const int stride = (int)gridDim.x / p.chunks, groups = row_groups(p);
-    cursor next = {0, (int)blockIdx.x / p.chunks, warp, 0, 0};
-    u32 ring[AHEAD][WORDS];
+    const int units = p.group_tiles * p.chunk_slices, groups = row_groups(p);
+    const bool gather = p.ids || p.jobs;
     wr_grid_launch();
-    cursor_settle<KIND>(&next, p, warp, chunk);
+    if (gather) wr_grid_wait(); /* which expert is not known before */
+    const job b = gather ? gathered_job<KIND>(p) : whole_job(p);
+    if (b.m == 0) return;
+    const int chunk = b.block % p.chunks, stride = b.blocks / p.chunks;
+    cursor next = {0, b.block / p.chunks, warp, 0, 0};
+    u32 ring[AHEAD][WORDS];
+    cursor_settle<KIND>(&next, p, b, warp, chunk);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
         if (i < next.n) wr_tile_load<KIND>(ring[i], next.tile + i * BYTES, lane);
     next.k = AHEAD;
-    wr_grid_wait();
+    if (!gather) wr_grid_wait();
 
     const int first_tile = chunk * p.chunk_slices * p.slice_tiles;
     const int cols = min((int)p.k_tiles - first_tile, p.chunk_slices * p.slice_tiles) * WR_TILE_COLS;
     const int pitch = (cols + 8) * 2;
-    float *sums = (float *)(shared + (((int)p.m * pitch + 127) & ~127));
-    stage_x(p, shared, (i64)first_tile * WR_TILE_COLS, cols, pitch);
+    float *sums = (float *)(shared + ((b.m * pitch + 127) & ~127));
+    stage_x(p, b, shared, (i64)first_tile * WR_TILE_COLS, cols, pitch);
     u32 x[NT];
 #pragma unroll
     for (int n = 0; n < NT; n++) { /* rows beyond m repeat the last one: their sums are not used */
         const int row = 8 * n + lane % 8;
-        x[n] = wr_smem(shared + (row < p.m ? row : (int)p.m - 1) * pitch + 16 * (lane / 8));
+        x[n] = wr_smem(shared + (row < b.m ? row : b.m - 1) * pitch + 16 * (lane / 8));
     }
 
     int buffer = 0;
-    for (int group = (int)blockIdx.x / p.chunks; group < groups; group += stride) {
+    for (int group = b.block / p.chunks; group < groups; group += stride) {
         for (int v = warp; v < units; v += warps) {
             const int local = v % p.chunk_slices, slice = chunk * p.chunk_slices + local;
             const int row_tile = group * p.group_tiles + v / p.chunk_slices;
@@ -198,7 +244,7 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
             for (int k = 0; k < n_tiles; k += AHEAD, offset += 2 * WR_TILE_COLS * AHEAD) {
                 if (next.k >= next.n) { /* the next unit, unless this was the last */
                     if (next.n) next.v += warps;
-                    cursor_settle<KIND>(&next, p, warp, chunk);
+                    cursor_settle<KIND>(&next, p, b, warp, chunk);
                 }
                 const u8 *from = next.tile + next.k * BYTES;
                 const int there = next.n - next.k;
@@ -216,7 +262,7 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
         }
         if (p.chunks > 1) continue;
         __syncthreads();
-        add_sums<NT>(p, sums + buffer * units * NT * PART, group);
+        add_sums<NT>(p, b, sums + buffer * units * NT * PART, group);
         buffer ^= 1;
     }
 }

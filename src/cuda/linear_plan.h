@@ -1,0 +1,34 @@
+/* How a decode tier shares its work: pure, tested without a card. */
+#ifndef WR_CUDA_LINEAR_PLAN_H
+#define WR_CUDA_LINEAR_PLAN_H
+
+#include "cuda/kernels/quantize.h"
+#include "cuda/linear.h"
+
+typedef struct wr_decode_shape {
+    int kind;  /* WR_KIND_* */
+    int64_t m; /* 1..32 rows of x, all in one launch */
+    int64_t row_tiles, k_tiles;
+    int slices, slice_tiles;
+    int64_t tile_bytes;
+    int n_sm;
+    size_t shared_bytes;
+    bool force_direct, force_spread; /* consider only one way to add the slices (tests, GATHER_LINEAR) */
+} wr_decode_shape;
+
+typedef struct wr_decode_plan {
+    int width; /* rows that the kernel is built for: 8, 16, 32 */
+    int threads;
+    int group_tiles, chunk_slices; /* see wr_linear_params */
+    int chunks;                    /* 1: direct */
+    int64_t blocks;
+    size_t shared_bytes;
+} wr_decode_plan;
+
+/* False: no decode kernel can serve it. */
+bool wr_linear_decode_plan(const wr_decode_shape *shape, wr_decode_plan *out);
+/* The row's launch; forced: a plan of the caller's for each chunk of rows, or NULL. */
+weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *forced, wr_launcher *launcher,
+                                    weir_error *err);
+
+#endif
