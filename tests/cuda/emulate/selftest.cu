@@ -275,3 +275,15 @@ WR_KERNEL(selftest_fault, selftest_params, 128, 1) {
     }
     ((float *)p.out)[id] = d[2] + (float)a[0];
 }
+
+/* ---- programmatic launches ---- */
+
+/* out u32 [n] = 1 + the same; in a chain. what 1: the wrong one, which reads before it may. */
+WR_KERNEL(selftest_chain, selftest_params, 64, 1) {
+    u32 *out = (u32 *)p.out;
+    const u32 i = blockIdx.x * 64 + threadIdx.x;
+    wr_grid_launch();
+    const u32 early = out[i];
+    wr_grid_wait();
+    out[i] = (p.what ? early : out[i]) + 1;
+}
