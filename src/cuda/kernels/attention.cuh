@@ -60,9 +60,12 @@ WR_DEVICE i64 wr_attn_last_key(i64 pos, i64 n_keys) { return pos < n_keys ? pos 
 
 /* ---- numbers ---- */
 
-/* A dot product as a score. */
+/* A dot product as a score: softcap * tanh(softcap_scale * dot), with tanh x = 1 - 2 / (1 + e^2x). Near 0 that is right
+ * to 1e-7 of the cap, which is all that weights in bf16 could show, and it costs no branch. */
 WR_DEVICE float wr_attn_score(float dot, float softcap, float softcap_scale) {
-    return softcap > 0.0f ? softcap * tanhf(dot * softcap_scale) : dot;
+    if (!(softcap > 0.0f)) return dot;
+    float e = wr_ex2(dot * softcap_scale * 2.8853900817779268f); /* 2 log2 e */
+    return fmaf(softcap * -2.0f, 1.0f / (1.0f + e), softcap);
 }
 /* What a maximum takes off in the exponent. */
 WR_DEVICE float wr_attn_offset(float m, float c) { return m == WR_ATTN_NONE ? 0.0f : m * c; }

@@ -30,7 +30,7 @@ typedef struct wr_attn_item {
     int32_t tile_span, tile_spans;
     uint32_t partial;
     uint32_t counter;
-    int32_t unused;
+    int32_t tile_items; /* how many share the tile */
 } wr_attn_item;
 
 /* A piece of prefill work, for every head: rows row .. row + n_rows - 1 of q, at positions pos, pos + 1, ... */
@@ -90,20 +90,20 @@ typedef struct wr_attn_params {
 typedef struct wr_attn_schedule_params {
     const int32_t *row_seq, *row_pos;
     wr_attn_schedule *schedule;
-    wr_attn_item *items; /* [max_items] */
+    wr_attn_item *items; /* [max_tiles + max_partial_rows / G] */
     wr_attn_prefill_item *prefill;
-    uint32_t *counters;
+    uint32_t *counters;           /* [max_tiles, G] */
     int32_t *run_start, *run_end; /* [T] each: scratch */
-    int32_t *tiles;               /* [max_tiles, 2]: row and first; scratch */
+    int32_t *tiles;               /* [max_tiles, 4]: row, first, partial, counter; scratch */
     int64_t n_keys;               /* max_pages * page: positions from here on hold nothing */
     int64_t window;
     int32_t n_rows, n_seqs, kv_heads, group;
     int32_t block;        /* keys of a softmax block */
     int32_t prefill_tile; /* rows of a prefill item at most; 0: all rows are decode work */
     int32_t n_blocks;     /* grid of the decode kernel */
-    int32_t max_tiles, max_items;
+    int32_t tile_rows;    /* query rows of a decode tile: 16 or 32 */
+    int32_t max_tiles;
     uint32_t max_partial_rows;
-    uint32_t max_counters;
 } wr_attn_schedule_params;
 
 #endif

@@ -1,0 +1,265 @@
+/* Rows of PAGED_ATTENTION: the decode kernel with its schedule and, where there is one, the prefill kernel behind the
+ * same schedule; then the reference kernels. ATTENTION over whole tensors is attention_dense.c. */
+#include "cuda/attention.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    SMALLEST_SPAN_BLOCKS = 2,     /* as in attention.cuh: no span has fewer blocks */
+    PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
+    MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
+    MAX_GROUP = 1024,
+    ALIGN = 256,
+};
+
+/* The instances of attention_decode.cu: head sizes, and blocks a multiprocessor of the kernels for 16 and 32 rows a
+ * tile (0: there is none). */
+typedef struct instance {
+    const char *name;
+    int head_dim, value_dim, per_sm[2];
+} instance;
+static const instance instances[] = {
+    {"64", 64, 64, {4, 3}},    {"80", 80, 80, {3, 2}},    {"96", 96, 96, {3, 2}},    {"128", 128, 128, {3, 2}},
+    {"192", 192, 128, {3, 2}}, {"256", 256, 256, {2, 2}}, {"512", 512, 512, {1, 0}},
+};
+enum { N_INSTANCES = sizeof instances / sizeof instances[0] };
+
+/* What one step launches. */
+typedef struct plan {
+    const instance *instance;
+    int index, tall; /* tall: tiles of 32 rows */
+    int group, block;
+    int64_t blocks; /* grid */
+    int64_t max_tiles, max_items, max_partial_rows;
+    size_t shared_bytes;
+    /* Places in the prepared bytes. */
+    size_t items, prefill, counters, run_start, run_end, tiles, prepared_bytes;
+} plan;
+
+static int type_of(weir_dtype dtype) {
+    return dtype == WEIR_DTYPE_F32 ? WR_ATTN_F32 : dtype == WEIR_DTYPE_BF16 ? WR_ATTN_BF16 : WR_ATTN_F16;
+}
+
+static bool is_float(weir_dtype dtype) {
+    return dtype == WEIR_DTYPE_F32 || dtype == WEIR_DTYPE_BF16 || dtype == WEIR_DTYPE_F16;
+}
+
+/* Whether the tensor-core definition holds for the step (decode, prefill and reference kernels agree on it). */
+static bool is_half(const wr_step *step) {
+    const wr_attention_args *args = step->args;
+    weir_dtype k = step->in[1].dtype;
+    return k == step->in[2].dtype && (k == WEIR_DTYPE_BF16 || k == WEIR_DTYPE_F16) && args->scale > 0;
+}
+
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Keys that a sequence can have. */
+static int64_t keys_of(const wr_step *step) { return min_i64(step->in[3].shape[1] * step->in[1].shape[1], INT32_MAX); }
+
+/* An upper bound of the spans of a tile. Rows of one tile lie close together; a window shortens it, which is left out.
+ */
+static int64_t max_spans(int64_t n_keys, int block) {
+    int64_t units = n_keys / (block * SMALLEST_SPAN_BLOCKS) + 1;
+    return units <= 8     ? units
+           : units <= 32  ? 8 + (units - 8 + 1) / 2
+           : units <= 256 ? 20 + (units - 32 + 3) / 4
+                          : 76 + (units - 256 + 7) / 8;
+}
+
+static size_t shared_bytes_of(const instance *in, int tall) {
+    size_t block = in->head_dim >= 192 ? 64 : 128, rows = tall ? 32 : 16;
+    size_t bytes = block * (size_t)(in->head_dim * 2 + 16) + block * (size_t)(in->value_dim * 2 + 16);
+    bytes += rows * (block * 2 + 16) + 8 * rows * sizeof(float) + 16 + 112;
+    if (in->head_dim > (int)block) bytes += rows * (size_t)(in->head_dim * 2 + 16);
+    return bytes;
+}
+
+static size_t place(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at = (here + bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return here;
+}
+
+static bool make_plan(const wr_step *step, plan *out) {
+    const wr_cuda_traits *traits = wr_step_traits(step);
+    const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
+    int64_t rows = q->shape[0], heads = q->shape[1], kv_heads = k->shape[2];
+    *out = (plan){.index = 0};
+    for (int i = 0; i < N_INSTANCES && !out->instance; i++)
+        if (instances[i].head_dim == q->shape[2] && instances[i].value_dim == v->shape[3])
+            out->instance = &instances[i], out->index = i;
+    if (!out->instance || rows < 1 || rows > MAX_ROWS || heads / kv_heads > MAX_GROUP || heads < 1) return false;
+    out->group = (int)(heads / kv_heads);
+    out->tall = rows * out->group > 16 && out->instance->per_sm[1] > 0;
+    out->block = out->instance->head_dim >= 192 ? 64 : 128;
+    out->shared_bytes = shared_bytes_of(out->instance, out->tall);
+    if (out->shared_bytes > traits->shared_bytes) return false;
+    out->blocks = (int64_t)traits->n_sm * out->instance->per_sm[out->tall];
+    int tile_rows = out->tall ? 32 : 16;
+    /* A run of n rows has at most ceil(n * group / tile_rows) tiles. */
+    out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
+    int64_t spans = max_spans(keys_of(step), out->block), row_bytes = (v->shape[3] + 2) * (int64_t)sizeof(float);
+    out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
+    out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
+    size_t at = sizeof(wr_attn_schedule);
+    at = (at + ALIGN - 1) / ALIGN * ALIGN;
+    out->items = place(&at, (size_t)out->max_items * sizeof(wr_attn_item));
+    out->prefill = place(&at, (size_t)rows * sizeof(wr_attn_prefill_item));
+    out->counters = place(&at, (size_t)(out->max_tiles * kv_heads) * sizeof(uint32_t));
+    out->run_start = place(&at, (size_t)rows * sizeof(int32_t));
+    out->run_end = place(&at, (size_t)rows * sizeof(int32_t));
+    out->tiles = place(&at, (size_t)out->max_tiles * 4 * sizeof(int32_t));
+    /* Steps share a schedule when they read the same positions with the same arguments and ask for as many bytes: the
+     * last term makes steps of other head sizes or groups ask for other numbers. */
+    out->prepared_bytes = at + 64 * (size_t)(out->group * 16 + out->index * 2 + out->tall);
+    return true;
+}
+
+static bool fast_fits(const wr_step *step) {
+    plan unused;
+    return is_half(step) && is_float(step->in[0].dtype) && is_float(step->out.dtype) &&
+           step->in[1].shape[1] == WR_ATTN_PAGE && step->in[1].shape[0] > 0 && step->in[1].shape[0] <= INT32_MAX &&
+           step->in[3].shape[0] > 0 && step->in[3].shape[0] <= INT32_MAX && step->in[3].shape[1] > 0 &&
+           step->in[3].shape[1] <= INT32_MAX && make_plan(step, &unused);
+}
+
+static size_t fast_prepare_bytes(const wr_step *step) {
+    plan s;
+    return make_plan(step, &s) ? s.prepared_bytes : 0;
+}
+
+static size_t fast_scratch_bytes(const wr_step *step, int n_threads) {
+    plan s;
+    (void)n_threads;
+    return make_plan(step, &s) ? (size_t)s.max_partial_rows * (size_t)(step->in[2].shape[3] + 2) * sizeof(float) : 0;
+}
+
+static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    const wr_attention_args *args = step->args;
+    char *base = step->scratch;
+    plan s;
+    if (!make_plan(step, &s)) return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: this step has no fast kernel");
+    wr_attn_schedule_params params = {
+        .row_seq = step->in[4].data,
+        .row_pos = step->in[5].data,
+        .schedule = (wr_attn_schedule *)base,
+        .items = (wr_attn_item *)(base + s.items),
+        .prefill = (wr_attn_prefill_item *)(base + s.prefill),
+        .counters = (uint32_t *)(base + s.counters),
+        .run_start = (int32_t *)(base + s.run_start),
+        .run_end = (int32_t *)(base + s.run_end),
+        .tiles = (int32_t *)(base + s.tiles),
+        .n_keys = keys_of(step),
+        .window = args->window,
+        .n_rows = (int32_t)step->in[0].shape[0],
+        .n_seqs = (int32_t)step->in[3].shape[0],
+        .kv_heads = (int32_t)step->in[1].shape[2],
+        .group = s.group,
+        .block = s.block,
+        .prefill_tile = wr_attn_prefill_tile(step),
+        .n_blocks = (int32_t)s.blocks,
+        .tile_rows = s.tall ? 32 : 16,
+        .max_tiles = (int32_t)s.max_tiles,
+        .max_partial_rows = (uint32_t)s.max_partial_rows,
+    };
+    wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
+                           .blocks = 1,
+                           .threads = WR_ATTN_SCHEDULE_THREADS,
+                           .params = &params,
+                           .params_bytes = sizeof params};
+    return wr_launch(launcher, &spec, err);
+}
+
+/* What all kernels of the family want; the schedule's fields stay empty. */
+static wr_attn_params params_of(const wr_step *step) {
+    const wr_attention_args *args = step->args;
+    const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
+    const float log2_e = 1.4426950408889634f;
+    return (wr_attn_params){
+        .q = q->data,
+        .k = k->data,
+        .v = v->data,
+        .out = step->out.data,
+        .table = step->in[3].data,
+        .row_seq = step->in[4].data,
+        .row_pos = step->in[5].data,
+        .sinks = args->has_sinks ? step->in[6].data : NULL,
+        .n_pages = k->shape[0],
+        .max_pages = step->in[3].shape[1],
+        .window = args->window,
+        .page = (int32_t)k->shape[1],
+        .n_rows = (int32_t)q->shape[0],
+        .n_heads = (int32_t)q->shape[1],
+        .kv_heads = (int32_t)k->shape[2],
+        .group = (int32_t)(q->shape[1] / k->shape[2]),
+        .head_dim = (int32_t)q->shape[2],
+        .value_dim = (int32_t)v->shape[3],
+        .n_seqs = (int32_t)step->in[3].shape[0],
+        .q_type = type_of(q->dtype),
+        .kv_type = type_of(k->dtype),
+        .v_type = type_of(v->dtype),
+        .out_type = type_of(step->out.dtype),
+        .log2_factor = args->softcap > 0 ? log2_e : args->scale * log2_e,
+        .softcap = args->softcap,
+        .softcap_scale = args->softcap > 0 ? args->scale / args->softcap : 0,
+        .scale = args->scale,
+    };
+}
+
+static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    char *base = (char *)(uintptr_t)step->prepared, name[64];
+    plan s;
+    if (!make_plan(step, &s)) return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: this step has no fast kernel");
+    wr_attn_params params = params_of(step);
+    params.schedule = (wr_attn_schedule *)base;
+    params.items = (wr_attn_item *)(base + s.items);
+    params.prefill = (wr_attn_prefill_item *)(base + s.prefill);
+    params.counters = (uint32_t *)(base + s.counters);
+    params.partial = step->scratch;
+    if (params.partial) params.partial_ml = params.partial + s.max_partial_rows * step->in[2].shape[3];
+    if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
+    snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,
+             params.kv_type == WR_ATTN_BF16 ? "bf16" : "f16");
+    wr_launch_spec spec = {.kernel = name,
+                           .blocks = s.blocks,
+                           .threads = 128,
+                           .shared_bytes = s.shared_bytes,
+                           .params = &params,
+                           .params_bytes = sizeof params};
+    return wr_launch(launcher, &spec, err);
+}
+
+static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_attn_params params = params_of(step);
+    bool half = is_half(step);
+    const char *name = !half                            ? "wr_attn_ref_f32"
+                       : params.kv_type == WR_ATTN_BF16 ? "wr_attn_ref_bf16"
+                                                        : "wr_attn_ref_f16";
+    int64_t units = step->in[0].shape[0] * step->in[0].shape[1];
+    if (step->in[2].shape[3] == 0) return WEIR_OK;
+    wr_launch_spec spec = {.kernel = name,
+                           .blocks = min_i64(units, 1 << 16),
+                           .threads = 32,
+                           .shared_bytes = (size_t)(params.value_dim + 7) / 8 * 8 * sizeof(float) * 2,
+                           .params = &params,
+                           .params_bytes = sizeof params};
+    return wr_launch(launcher, &spec, err);
+}
+
+static const wr_kernel_row paged_rows[] = {
+    {.name = "paged",
+     .fits = fast_fits,
+     .scratch_bytes = fast_scratch_bytes,
+     .prepare_input = 5,
+     .prepare_bytes = fast_prepare_bytes,
+     .prepare_by_args = true,
+     .prepare_launch = fast_prepare,
+     .launch = fast_launch},
+    {.name = "ref", .launch = ref_launch},
+    {.name = NULL},
+};
+
+const wr_kernel_row *wr_cuda_attention_rows(wr_op_id op) {
+    return op == WR_OP_PAGED_ATTENTION ? paged_rows : op == WR_OP_ATTENTION ? wr_cuda_dense_attention_rows() : NULL;
+}

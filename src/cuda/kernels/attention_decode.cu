@@ -1,0 +1,693 @@
+/* Paged attention for few query rows a sequence: decode and verify; without a prefill kernel also prefill.
+ *
+ * Contract: attention.cuh fixes the bits. Layouts and the schedule's items: attention.h.
+ *   wr_attn_schedule_kernel  one block, once a step: runs of rows, their tiles, the list of items. Since lengths are
+ *                            data, grids do not depend on them.
+ *   wr_attn_decode_*         blocks of 128 threads take items (for one KV head) until there are none. K and V of one
+ *                            softmax block each lie in shared memory, in rows padded by 16 bytes so that ldmatrix has
+ * no bank conflicts. Scores: a warp takes a quarter of the block's keys. Weights and maxima go through shared memory,
+ * then a warp takes a part of the output's columns, so the chain over keys is never split. K of the next block is
+ * fetched under the softmax and P V, V under the next scores; several blocks on a multiprocessor hide each other's
+ * waits. A tile whose work is small beside a block's fair share is one item: its spans are merged in registers. Other
+ * tiles are cut at span boundaries; each span's (o, m, l) goes to scratch and the last item to arrive merges them in
+ * order. Either way has the same bits.
+ *
+ * Bytes: 2 * keys * G * (D + E) for each tile of query rows. Operations: 2 * rows * keys * (D + E).
+ *
+ * Measured: nothing yet in this form. The trial before it (one block a multiprocessor, two stages, a merge kernel,
+ * spans of 1,024): H200, 32k keys, head 128, 8 KV heads: 41.4 us for one token, 45.4 for eight; batch 64 at 2k keys
+ * 3.95 TB/s.
+ *
+ * Dropped: items cut evenly instead of at spans (bits would depend on the batch); one span length for all positions
+ * (512 costs 13 % at 32k, 1,024 costs 40 % at 4k). */
+#include "cuda/kernels/attention.cuh"
+
+/* ---- the schedule ---- */
+
+enum { N_CLASSES = 128, ALL_ROWS = WR_ATTN_SCHEDULE_THREADS };
+
+/* Items in classes by their work in blocks, so that those of more work come first. */
+WR_DEVICE int class_of(i64 blocks) {
+    if (blocks < 16) return (int)blocks;
+    int log2 = 31 - __clz((int)blocks), fine = (int)(blocks >> (log2 - 2)) & 3, at = 16 + (log2 - 4) * 4 + fine;
+    return at < N_CLASSES ? at : N_CLASSES - 1;
+}
+
+WR_DEVICE bool seen_by_any(const wr_attn_schedule_params *p, int t) {
+    return p->row_seq[t] >= 0 && p->row_seq[t] < p->n_seqs;
+}
+
+/* Whether row t begins a run: rows of one sequence at consecutive positions, or rows of no sequence. */
+WR_DEVICE bool begins_run(const wr_attn_schedule_params *p, int t) {
+    if (t == 0) return true;
+    bool valid = seen_by_any(p, t), before = seen_by_any(p, t - 1);
+    if (!valid || !before) return valid != before;
+    return p->row_seq[t] != p->row_seq[t - 1] || (i64)p->row_pos[t] != (i64)p->row_pos[t - 1] + 1;
+}
+
+/* run_start of every row, run_end of every row that begins a run. */
+WR_DEVICE void find_runs(const wr_attn_schedule_params *p, int *warp_last, int *carry) {
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    if (threadIdx.x == 0) *carry = 0;
+    for (int base = 0; base < p->n_rows; base += ALL_ROWS) {
+        int t = base + (int)threadIdx.x, last = t < p->n_rows && begins_run(p, t) ? t : -1;
+        for (int step = 1; step < 32; step *= 2) {
+            int left = __shfl_up_sync(0xFFFFFFFFu, last, (u32)step);
+            if (lane >= step && left > last) last = left;
+        }
+        if (lane == 31) warp_last[warp] = last;
+        __syncthreads();
+        int before = *carry;
+        for (int w = 0; w < warp; w++) before = warp_last[w] > before ? warp_last[w] : before;
+        if (before > last) last = before;
+        if (t < p->n_rows) p->run_start[t] = last;
+        __syncthreads();
+        if ((int)threadIdx.x == ALL_ROWS - 1) *carry = last;
+        __syncthreads();
+    }
+    for (int t = (int)threadIdx.x; t < p->n_rows; t += ALL_ROWS) {
+        if (t > 0 && p->run_start[t] == t) p->run_end[p->run_start[t - 1]] = t;
+        if (t == p->n_rows - 1) p->run_end[p->run_start[t]] = p->n_rows;
+    }
+    __syncthreads();
+}
+
+WR_DEVICE bool is_prefill(const wr_attn_schedule_params *p, int start) {
+    return p->prefill_tile > 0 && seen_by_any(p, start) && p->run_end[start] - start >= WR_ATTN_PREFILL_MIN_ROWS;
+}
+
+/* A decode tile and what it sees. */
+typedef struct tile_range {
+    int row, first, n_rows, span, n_spans;
+    i64 block, block_end; /* [block, block_end): blocks with a key that some row sees */
+} tile_range;
+
+WR_DEVICE tile_range tile_at(const wr_attn_schedule_params *p, int row, int first) {
+    int start = p->run_start[row], left = (p->run_end[start] - row) * p->group - first;
+    tile_range r = {row, first, left < p->tile_rows ? left : p->tile_rows, 0, 0, 0, 0};
+    if (!seen_by_any(p, row)) return r;
+    i64 pos = p->row_pos[row], last_pos = pos + (first + r.n_rows - 1) / p->group;
+    i64 from = wr_attn_first_key(pos, p->window), to = wr_attn_last_key(last_pos, p->n_keys);
+    if (to < from) return r;
+    r.block = from / p->block;
+    r.block_end = to / p->block + 1;
+    r.span = wr_attn_span_of(r.block);
+    r.n_spans = wr_attn_span_of(r.block_end - 1) - r.span + 1;
+    return r;
+}
+
+/* Blocks of spans from .. until - 1 that the tile visits. */
+WR_DEVICE i64 blocks_between(const tile_range *r, int from, int until) {
+    i64 begin = wr_attn_span_begin(from), end = wr_attn_span_begin(until);
+    if (begin < r->block) begin = r->block;
+    if (end > r->block_end) end = r->block_end;
+    return end - begin;
+}
+
+/* The end of the item that begins at span `from`: as many spans as stay within the target, at least one. */
+WR_DEVICE int item_end(const tile_range *r, int from, i64 target) {
+    int end = r->span + r->n_spans, until = from + 1;
+    while (until < end && blocks_between(r, from, until + 1) <= target) until++;
+    return until;
+}
+
+typedef struct schedule_state {
+    int counts[N_CLASSES], prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
+    int n_tiles, n_counters, carry;
+    u64 n_partial, n_blocks;
+    int warp_last[ALL_ROWS / 32];
+} schedule_state;
+
+/* Lists decode tiles; counts blocks, and prefill items by class. */
+WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
+    for (int t = (int)threadIdx.x; t < p->n_rows; t += ALL_ROWS) {
+        int start = p->run_start[t], at = (t - start) % p->tile_rows;
+        if (is_prefill(p, start)) {
+            if ((t - start) % p->prefill_tile != 0) continue;
+            int end = p->run_end[start] < t + p->prefill_tile ? p->run_end[start] : t + p->prefill_tile;
+            atomicAdd(&s->prefill_counts[class_of(tile_at(p, end - 1, 0).block_end)], 1);
+            continue;
+        }
+        /* Tiles begin at multiples of tile_rows of the run's query rows; at: the same as (t - start), modulo tiles. */
+        int first = at * p->group % p->tile_rows;
+        for (first = first ? p->tile_rows - first : 0; first < p->group; first += p->tile_rows) {
+            tile_range r = tile_at(p, t, first);
+            int *tile = p->tiles + (i64)atomicAdd(&s->n_tiles, 1) * 4;
+            tile[0] = t;
+            tile[1] = first;
+            atomicAdd(&s->n_blocks, (u64)(r.block_end - r.block));
+        }
+    }
+}
+
+/* Whether the tile is cut, and where its parts go; counts its items. */
+WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, int *tile, i64 target) {
+    tile_range r = tile_at(p, tile[0], tile[1]);
+    tile[2] = tile[3] = -1;
+    if (r.n_spans > 1 && r.block_end - r.block > target) {
+        u64 need = (u64)r.n_spans * r.n_rows * p->kv_heads, at = atomicAdd(&s->n_partial, need);
+        if (at + need <= p->max_partial_rows) {
+            tile[2] = (int)at;
+            tile[3] = atomicAdd(&s->n_counters, 1);
+        }
+    }
+    if (tile[3] < 0) {
+        atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1);
+        return;
+    }
+    for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
+        until = item_end(&r, from, target);
+        atomicAdd(&s->counts[class_of(blocks_between(&r, from, until))], 1);
+    }
+}
+
+WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, const int *tile, i64 target) {
+    tile_range r = tile_at(p, tile[0], tile[1]);
+    bool valid = seen_by_any(p, r.row);
+    wr_attn_item item = {
+        r.row, p->row_pos[r.row], valid ? p->row_seq[r.row] : -1, r.first, r.n_rows, r.span, r.n_spans, 0, 0, 0, 0, 0};
+    if (tile[3] < 0) {
+        p->items[atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1)] = item;
+        return;
+    }
+    item.tile_span = r.span;
+    item.tile_spans = r.n_spans;
+    item.partial = (u32)tile[2];
+    item.counter = (u32)tile[3];
+    for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
+        until = item_end(&r, from, target);
+    for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
+        until = item_end(&r, from, target);
+        item.span = from;
+        item.n_spans = until - from;
+        p->items[atomicAdd(&s->counts[class_of(blocks_between(&r, from, until))], 1)] = item;
+    }
+}
+
+/* From how many of each class to where each class begins, the greatest first; returns how many in all. */
+WR_DEVICE int begin_classes(int *counts) {
+    int at = 0;
+    for (int c = N_CLASSES - 1; c >= 0; c--) {
+        int n = counts[c];
+        counts[c] = at;
+        at += n;
+    }
+    return at;
+}
+
+WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THREADS, 1) {
+    WR_SHARED_ARRAY(schedule_state, shared, 1);
+    schedule_state *s = shared;
+    wr_grid_launch();
+    wr_grid_wait();
+    for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->counts[i] = s->prefill_counts[i] = 0;
+    for (i64 i = threadIdx.x; i < (i64)p.max_tiles * p.kv_heads; i += ALL_ROWS) p.counters[i] = 0;
+    if (threadIdx.x == 0) {
+        s->n_tiles = s->n_counters = 0;
+        s->n_partial = s->n_blocks = 0;
+    }
+    __syncthreads();
+    find_runs(&p, s->warp_last, &s->carry);
+    list_tiles(&p, s);
+    __syncthreads();
+    /* A quarter of a decode block's fair share: four items a block balance well enough. */
+    i64 target = (i64)s->n_blocks * p.kv_heads / ((i64)p.n_blocks * 4);
+    for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) plan_tile(&p, s, p.tiles + (i64)i * 4, target);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        p.schedule->n_items = (u32)begin_classes(s->counts);
+        p.schedule->next = p.schedule->done = 0;
+        p.schedule->n_partial_rows = (u32)(s->n_partial < p.max_partial_rows ? s->n_partial : p.max_partial_rows);
+        p.schedule->n_counters = (u32)s->n_counters;
+    }
+    if (threadIdx.x == 32) {
+        p.schedule->n_prefill = (u32)begin_classes(s->prefill_counts);
+        p.schedule->prefill_next = p.schedule->prefill_done = 0;
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) emit_tile(&p, s, p.tiles + (i64)i * 4, target);
+    if (p.prefill_tile == 0) return;
+    for (int t = (int)threadIdx.x; t < p.n_rows; t += ALL_ROWS) {
+        int start = p.run_start[t];
+        if ((t - start) % p.prefill_tile != 0 || !is_prefill(&p, start)) continue;
+        int end = p.run_end[start] < t + p.prefill_tile ? p.run_end[start] : t + p.prefill_tile;
+        wr_attn_prefill_item item = {t, end - t, p.row_pos[t], p.row_seq[t]};
+        p.prefill[atomicAdd(&s->prefill_counts[class_of(tile_at(&p, end - 1, 0).block_end)], 1)] = item;
+    }
+}
+
+/* ---- decode ---- */
+
+enum { THREADS = 128 };
+
+/* What the threads of a block know of the item at hand; the same in all. */
+typedef struct decode_item {
+    wr_attn_item item;
+    int head;             /* KV head */
+    int block, last;      /* first and last block; last < block: none */
+    int from, to;         /* keys that some row sees */
+    int all_from, all_to; /* keys that every row sees */
+    const i32 *pages;     /* of the sequence */
+} decode_item;
+
+WR_DEVICE int item_row(const wr_attn_params *p, const decode_item *it, int r) {
+    return it->item.row + (it->item.first + r) / p->group;
+}
+WR_DEVICE int item_head(const wr_attn_params *p, const decode_item *it, int r) {
+    return it->head * p->group + (it->item.first + r) % p->group;
+}
+WR_DEVICE i64 item_pos(const wr_attn_params *p, const decode_item *it, int r) {
+    return (i64)it->item.pos + (it->item.first + r) / p->group;
+}
+
+WR_DEVICE void open_item(const wr_attn_params *p, decode_item *it, u32 piece, int block_keys) {
+    it->item = p->items[piece / (u32)p->kv_heads];
+    it->head = (int)(piece % (u32)p->kv_heads);
+    i64 n_keys = p->max_pages * WR_ATTN_PAGE, first = it->item.pos, last = item_pos(p, it, it->item.n_rows - 1);
+    it->from = (int)wr_attn_first_key(first, p->window);
+    it->to = (int)wr_attn_last_key(last, n_keys);
+    it->all_from = (int)wr_attn_first_key(last, p->window);
+    it->all_to = (int)wr_attn_last_key(first, n_keys);
+    it->block = (int)wr_attn_span_begin(it->item.span);
+    it->last = (int)wr_attn_span_begin(it->item.span + it->item.n_spans) - 1;
+    if (it->from / block_keys > it->block) it->block = it->from / block_keys;
+    if (it->to / block_keys < it->last) it->last = it->to / block_keys;
+    if (it->item.n_spans == 0) it->last = it->block - 1;
+    it->pages = p->table + (i64)it->item.seq * p->max_pages;
+}
+
+/* The page that holds key 64 * i of the sequence, -1: none. */
+WR_DEVICE i32 page_at(const wr_attn_params *p, const decode_item *it, i64 i) {
+    if (i >= p->max_pages) return -1;
+    i32 page = it->pages[i];
+    return page < p->n_pages ? page : -1;
+}
+
+/* Starts copies of one block's keys (or values) of one head: BK rows of N elements to rows of N + 8 at `to`. Rows that
+ * no query row sees become zeros. */
+template <int N, int BK>
+WR_DEVICE void load_block(const wr_attn_params *p, const decode_item *it, const void *pool, int block, const i32 *page,
+                          u8 *to) {
+    constexpr int PIECES = N / 8;
+    const u16 *from = (const u16 *)pool + (i64)it->head * N;
+    i64 key_stride = (i64)p->kv_heads * N;
+    int begin = it->from - block * BK, end = it->to - block * BK;
+    bool aligned = ((u64)pool & 15) == 0;
+#pragma unroll 4
+    for (int e = (int)threadIdx.x; e < BK * PIECES; e += THREADS) {
+        int r = e / PIECES, piece = e % PIECES;
+        i32 at = page[0];
+        if (BK > WR_ATTN_PAGE && r >= WR_ATTN_PAGE) at = page[BK / WR_ATTN_PAGE - 1];
+        bool valid = r >= begin && r <= end && at >= 0;
+        const u16 *source = from + ((i64)at * WR_ATTN_PAGE + r % WR_ATTN_PAGE) * key_stride + piece * 8;
+        u8 *target = to + r * (N * 2 + 16) + piece * 16;
+        if (aligned) {
+            wr_cp16_or_zero(wr_smem(target), valid ? (const void *)source : pool, valid);
+        } else {
+            for (int x = 0; x < 8; x++) ((u16 *)target)[x] = valid ? source[x] : 0;
+        }
+    }
+    wr_cp_commit();
+}
+
+/* The query rows of the item in the type of the keys: MT * 16 rows of D + 8 elements at `to`, zeros after the last. */
+template <int D, int KV, int MT> WR_DEVICE void load_queries(const wr_attn_params *p, const decode_item *it, u8 *to) {
+    bool words = p->q_type == KV && ((u64)p->q & 3) == 0;
+#pragma unroll 2
+    for (int e = (int)threadIdx.x; e < MT * 16 * (D / 2); e += THREADS) {
+        int r = e / (D / 2), d = e % (D / 2) * 2;
+        u32 two = 0;
+        if (r < it->item.n_rows) {
+            i64 at = ((i64)item_row(p, it, r) * p->n_heads + item_head(p, it, r)) * D + d;
+            two = words ? *(const u32 *)((const u16 *)p->q + at) : wr_attn_load_q2<KV>(p->q, at, p->q_type);
+        }
+        *(u32 *)(to + r * (D * 2 + 16) + d * 2) = two;
+    }
+}
+
+/* One row of the result, columns d and d + 1. */
+WR_DEVICE void store_pair(const wr_attn_params *p, i64 at, float lo, float hi) {
+    if (p->out_type == WR_ATTN_BF16 && ((u64)p->out & 3) == 0) {
+        *(u32 *)((u16 *)p->out + at) = wr_pack_bf16(lo, hi);
+        return;
+    }
+    wr_attn_store(p->out, at, p->out_type, lo);
+    wr_attn_store(p->out, at + 1, p->out_type, hi);
+}
+
+/* Merges the tile's parts for this KV head. A thread takes four columns of a row; parts are fetched eight at a time. */
+template <int E> WR_DEVICE void merge_parts(const wr_attn_params *p, const decode_item *it) {
+    enum { AHEAD = 8, FOURS = E / 4 };
+    const wr_attn_item *item = &it->item;
+    float c = p->log2_factor;
+#pragma unroll 1
+    for (int unit = (int)threadIdx.x; unit < item->n_rows * FOURS; unit += THREADS) {
+        int r = unit / FOURS, column = unit % FOURS * 4;
+        i64 stride = (i64)p->kv_heads * item->n_rows, part = item->partial + (i64)it->head * item->n_rows + r;
+        float m = WR_ATTN_NONE, l = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 1
+        for (int s = 0; s < item->tile_spans; s += AHEAD) {
+            uint4 parts[AHEAD];
+            uint2 ml[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                if (s + i >= item->tile_spans) break;
+                i64 at = part + (s + i) * stride;
+                parts[i] = *(const uint4 *)(p->partial + at * E + column);
+                ml[i] = *(const uint2 *)(p->partial_ml + at * 2);
+            }
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                if (s + i >= item->tile_spans) break;
+                float a, b;
+                wr_attn_merge(&m, wr_bits_f32(ml[i].x), c, &a, &b);
+                l = wr_attn_fold(l, a, wr_bits_f32(ml[i].y), b);
+                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(parts[i].x), b);
+                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(parts[i].y), b);
+                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(parts[i].z), b);
+                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(parts[i].w), b);
+            }
+        }
+        int head = item_head(p, it, r);
+        float factor = p->sinks ? wr_attn_sink(m, &l, p->sinks[head], c) : 1.0f, inverse = wr_attn_inverse(l);
+        i64 at = ((i64)item_row(p, it, r) * p->n_heads + head) * E + column;
+        store_pair(p, at, o[0] * factor * inverse, o[1] * factor * inverse);
+        store_pair(p, at + 2, o[2] * factor * inverse, o[3] * factor * inverse);
+    }
+}
+
+/* The piece after this one; pieces are dealt out by a counter when there are more than blocks. The first row of blocks
+ * takes pieces from the left, the second from the right, and so on, so that a multiprocessor with a long one gets a
+ * short one too. */
+WR_DEVICE u32 first_piece(int n_rows_of_blocks) {
+    u32 width = gridDim.x / (u32)n_rows_of_blocks, row = blockIdx.x / width, column = blockIdx.x % width;
+    return row * width + ((row & 1) ? width - 1 - column : column);
+}
+
+template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const wr_attn_params *p, u8 *memory) {
+    constexpr int BK = wr_attn_block(D), PAGES = BK / WR_ATTN_PAGE, KEY_TILES = BK / 32, PAIRS = (E / 16 + 3) / 4;
+    constexpr int K_BYTES = BK * (D * 2 + 16), V_BYTES = BK * (E * 2 + 16), P_ROW = BK * 2 + 16, ROWS = MT * 16;
+    /* Queries stay in registers while D is no more than BK, and pass through the memory of the weights. */
+    constexpr bool Q_SHARED = D > BK;
+    constexpr int Q_ROW = D * 2 + 16;
+    u8 *keys = memory, *values = keys + K_BYTES, *weights = values + V_BYTES;
+    float *maxima = (float *)(weights + ROWS * P_ROW), *sums = maxima + 4 * ROWS; /* [4][ROWS] each */
+    u32 *message = (u32 *)(sums + 4 * ROWS);                                      /* [4] */
+    decode_item *it = (decode_item *)(message + 4);
+    u8 *queries = Q_SHARED ? memory + K_BYTES + V_BYTES + ROWS * P_ROW + 8 * ROWS * 4 + 16 + 112 : weights;
+    static_assert(sizeof(decode_item) <= 112, "space for the item");
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const float c = p->log2_factor;
+    const u32 n_pieces = p->schedule->n_items * (u32)p->kv_heads;
+    const bool dealt = n_pieces > gridDim.x;
+    u32 piece = first_piece(PER_SM), next = 0, round = 0;
+
+    for (; piece < n_pieces; piece = next) {
+        if (threadIdx.x == 0) open_item(p, it, piece, BK);
+        __syncthreads();
+        if (dealt && threadIdx.x == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
+        i32 page[PAGES];
+        if (it->block <= it->last) {
+#pragma unroll
+            for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, it->block * PAGES + i);
+            load_block<D, BK>(p, it, p->k, it->block, page, keys);
+            load_block<E, BK>(p, it, p->v, it->block, page, values);
+        }
+        const int n_tiles = (it->item.n_rows + 15) / 16; /* of MT */
+        load_queries<D, KV, MT>(p, it, queries);
+        const u32 query_at = wr_smem(queries) + (u32)(lane % 16 * Q_ROW + lane / 16 * 16);
+        u32 q[Q_SHARED ? 1 : MT][Q_SHARED ? 1 : D / 16][4];
+        if (!Q_SHARED) {
+            __syncthreads();
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int k = 0; k < D / 16; k++) wr_ldmatrix4(q[m][k], query_at + (u32)(m * 16 * Q_ROW + k * 32));
+        }
+        float o[MT][PAIRS * 2][4], mx[MT][2], l[MT][2];      /* this span */
+        float total[MT][PAIRS * 2][4], tm[MT][2], tl[MT][2]; /* spans before, when the tile is one item */
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            mx[m][0] = mx[m][1] = tm[m][0] = tm[m][1] = WR_ATTN_NONE;
+            l[m][0] = l[m][1] = tl[m][0] = tl[m][1] = 0.0f;
+#pragma unroll
+            for (int n = 0; n < PAIRS * 2; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) o[m][n][i] = total[m][n][i] = 0.0f;
+        }
+        int span = it->item.span;
+        const int last = it->last;
+        for (int block = it->block; block <= last; block++) {
+            bool hole = false;
+#pragma unroll
+            for (int i = 0; i < PAGES; i++) hole |= page[i] < 0;
+            bool masked = hole || block * BK < it->all_from || block * BK + BK - 1 > it->all_to;
+            i32 this_page[PAGES];
+#pragma unroll
+            for (int i = 0; i < PAGES; i++) this_page[i] = page[i];
+            wr_cp_wait<1>();
+            __syncthreads();
+            if (block < last)
+#pragma unroll
+                for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, (block + 1) * PAGES + i);
+
+            float s[MT][KEY_TILES][4];
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int n = 0; n < KEY_TILES; n++) s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0.0f;
+            const u32 key_at = wr_smem(keys) + (u32)((warp * (BK / 4) + (lane >> 4) * 8 + lane % 8) * (D * 2 + 16) +
+                                                     ((lane >> 3) & 1) * 16);
+#pragma unroll
+            for (int k = 0; k < D / 16; k++) {
+                u32 qs[Q_SHARED ? MT : 1][4];
+                if (Q_SHARED)
+#pragma unroll
+                    for (int m = 0; m < MT; m++) wr_ldmatrix4(qs[m], query_at + (u32)(m * 16 * Q_ROW + k * 32));
+#pragma unroll
+                for (int n = 0; n < KEY_TILES; n += 2) {
+                    u32 kf[4];
+                    wr_ldmatrix4(kf, key_at + (u32)(n * 8 * (D * 2 + 16) + k * 32));
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+                        if (m > 0 && m >= n_tiles) break;
+                        wr_attn_mma<KV>(s[m][n], Q_SHARED ? qs[m] : q[m][k], kf[0], kf[1]);
+                        wr_attn_mma<KV>(s[m][n + 1], Q_SHARED ? qs[m] : q[m][k], kf[2], kf[3]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                if (m > 0 && m >= n_tiles) break;
+                if (p->softcap > 0.0f)
+#pragma unroll
+                    for (int n = 0; n < KEY_TILES; n++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            s[m][n][i] = wr_attn_score(s[m][n][i], p->softcap, p->softcap_scale);
+                if (masked) {
+                    int key0 = block * BK + warp * (BK / 4) + 2 * t;
+                    bool gone = (warp * PAGES / 4 ? this_page[PAGES - 1] : this_page[0]) < 0;
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        i64 pos = item_pos(p, it, m * 16 + g + 8 * h);
+                        int from = (int)wr_attn_first_key(pos, p->window) - key0,
+                            to = (int)wr_attn_last_key(pos, p->max_pages * WR_ATTN_PAGE) - key0;
+#pragma unroll
+                        for (int n = 0; n < KEY_TILES; n++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (gone || n * 8 + i < from || n * 8 + i > to) s[m][n][2 * h + i] = WR_ATTN_NONE;
+                    }
+                }
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float best = WR_ATTN_NONE;
+#pragma unroll
+                    for (int n = 0; n < KEY_TILES; n++) best = fmaxf(best, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
+                    best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, 1));
+                    best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, 2));
+                    if (t == 0) maxima[warp * ROWS + m * 16 + g + 8 * h] = best;
+                }
+            }
+            __syncthreads(); /* keys are free, maxima are there */
+            if (block < last)
+                load_block<D, BK>(p, it, p->k, block + 1, page, keys);
+            else
+                wr_cp_commit();
+
+            float decay[MT][2];
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                if (m > 0 && m >= n_tiles) break;
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    int r = m * 16 + g + 8 * h;
+                    float to = mx[m][h], sum = 0.0f;
+#pragma unroll
+                    for (int w = 0; w < 4; w++) to = fmaxf(to, maxima[w * ROWS + r]);
+                    decay[m][h] = wr_attn_decay(mx[m][h], to, c);
+                    mx[m][h] = to;
+                    float offset = wr_attn_offset(to, c);
+#pragma unroll
+                    for (int n = 0; n < KEY_TILES; n++) {
+                        float lo = wr_attn_weight(s[m][n][2 * h], offset, c),
+                              hi = wr_attn_weight(s[m][n][2 * h + 1], offset, c);
+                        sum += lo;
+                        sum += hi;
+                        *(u32 *)(weights + r * P_ROW + (warp * (BK / 4) + n * 8 + 2 * t) * 2) =
+                            wr_attn_pack<KV>(lo, hi);
+                    }
+                    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+                    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+                    if (t == 0) sums[warp * ROWS + r] = sum;
+                }
+            }
+            wr_cp_wait<1>();
+            __syncthreads(); /* values, weights and sums are there */
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                if (m > 0 && m >= n_tiles) break;
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const float *sum = sums + m * 16 + g + 8 * h;
+                    l[m][h] = fmaf(l[m][h], decay[m][h], ((sum[0] + sum[ROWS]) + sum[2 * ROWS]) + sum[3 * ROWS]);
+#pragma unroll
+                    for (int n = 0; n < PAIRS * 2; n++) {
+                        o[m][n][2 * h] *= decay[m][h];
+                        o[m][n][2 * h + 1] *= decay[m][h];
+                    }
+                }
+            }
+            const u32 value_at = wr_smem(values) + (u32)(lane % 16 * (E * 2 + 16) + (lane / 16) * 16);
+            const u32 weight_at = wr_smem(weights) + (u32)(lane % 16 * P_ROW + (lane / 16) * 16);
+#pragma unroll
+            for (int k = 0; k < BK / 16; k++) {
+                u32 pf[MT][4];
+#pragma unroll
+                for (int m = 0; m < MT; m++)
+                    if (m == 0 || m < n_tiles) wr_ldmatrix4(pf[m], weight_at + (u32)(m * 16 * P_ROW + k * 32));
+#pragma unroll
+                for (int n = 0; n < PAIRS; n++) {
+                    if (E / 16 % 4 != 0 && warp * PAIRS + n >= E / 16) break;
+                    u32 vf[4];
+                    wr_ldmatrix4_trans(vf, value_at + (u32)(k * 16 * (E * 2 + 16) + (warp * PAIRS + n) * 32));
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+                        if (m > 0 && m >= n_tiles) break;
+                        wr_attn_mma<KV>(o[m][2 * n], pf[m], vf[0], vf[1]);
+                        wr_attn_mma<KV>(o[m][2 * n + 1], pf[m], vf[2], vf[3]);
+                    }
+                }
+            }
+            __syncthreads(); /* values and weights are free */
+            if (block < last)
+                load_block<E, BK>(p, it, p->v, block + 1, page, values);
+            else
+                wr_cp_commit();
+
+            if (block < last && block + 1 < wr_attn_span_begin(span + 1)) continue;
+                /* The span is over. */
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    int r = m * 16 + g + 8 * h;
+                    if (it->item.tile_spans > 0 && r < it->item.n_rows) {
+                        i64 at = it->item.partial +
+                                 ((i64)(span - it->item.tile_span) * p->kv_heads + it->head) * it->item.n_rows + r;
+#pragma unroll
+                        for (int n = 0; n < PAIRS * 2; n++) {
+                            if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
+                            uint2 two = {wr_f32_bits(o[m][n][2 * h]), wr_f32_bits(o[m][n][2 * h + 1])};
+                            *(uint2 *)(p->partial + at * E + warp * PAIRS * 16 + n * 8 + 2 * t) = two;
+                        }
+                        if (warp == 0 && t == 0) {
+                            uint2 ml = {wr_f32_bits(mx[m][h]), wr_f32_bits(l[m][h])};
+                            *(uint2 *)(p->partial_ml + at * 2) = ml;
+                        }
+                    }
+                    if (it->item.tile_spans == 0) {
+                        float a, b;
+                        wr_attn_merge(&tm[m][h], mx[m][h], c, &a, &b);
+                        tl[m][h] = wr_attn_fold(tl[m][h], a, l[m][h], b);
+#pragma unroll
+                        for (int n = 0; n < PAIRS * 2; n++)
+#pragma unroll
+                            for (int i = 2 * h; i < 2 * h + 2; i++)
+                                total[m][n][i] = wr_attn_fold(total[m][n][i], a, o[m][n][i], b);
+                    }
+                    mx[m][h] = WR_ATTN_NONE;
+                    l[m][h] = 0.0f;
+#pragma unroll
+                    for (int n = 0; n < PAIRS * 2; n++) o[m][n][2 * h] = o[m][n][2 * h + 1] = 0.0f;
+                }
+            span++;
+        }
+
+        if (it->item.tile_spans == 0) {
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    int r = m * 16 + g + 8 * h;
+                    if (r >= it->item.n_rows) continue;
+                    int head = item_head(p, it, r);
+                    float factor = 1.0f;
+                    if (p->sinks && it->item.seq >= 0) factor = wr_attn_sink(tm[m][h], &tl[m][h], p->sinks[head], c);
+                    float inverse = wr_attn_inverse(tl[m][h]);
+                    i64 at = ((i64)item_row(p, it, r) * p->n_heads + head) * E + warp * PAIRS * 16 + 2 * t;
+#pragma unroll
+                    for (int n = 0; n < PAIRS * 2; n++) {
+                        if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
+                        store_pair(p, at + n * 8, total[m][n][2 * h] * factor * inverse,
+                                   total[m][n][2 * h + 1] * factor * inverse);
+                    }
+                }
+        } else {
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                u32 *counter = p->counters + (i64)it->item.counter * p->kv_heads + it->head;
+                message[0] = wr_arrive_global(counter) == (u32)it->item.tile_items - 1;
+                if (message[0]) *counter = 0;
+            }
+            __syncthreads();
+            if (message[0]) merge_parts<E>(p, it);
+        }
+        if (!dealt) return;
+        round ^= 1; /* the other word: some threads may still read this one */
+        if (threadIdx.x == 0) message[1 + round] = next;
+        __syncthreads();
+        next = message[1 + round];
+    }
+    if (dealt && threadIdx.x == 0 && wr_arrive_global(&p->schedule->done) == gridDim.x - 1)
+        p->schedule->next = p->schedule->done = 0;
+}
+
+/* D, E, tiles of 16 rows, blocks a multiprocessor. src/cuda/attention.c has the same list. */
+#define DECODE(name, D, E, MT, PER_SM)                                                                                 \
+    WR_KERNEL(wr_attn_decode_##name##_bf16, wr_attn_params, THREADS, PER_SM) {                                         \
+        WR_DYNAMIC_SHARED(memory);                                                                                     \
+        wr_grid_launch();                                                                                              \
+        wr_grid_wait();                                                                                                \
+        decode<D, E, WR_ATTN_BF16, MT, PER_SM>(&p, memory);                                                            \
+    }                                                                                                                  \
+    WR_KERNEL(wr_attn_decode_##name##_f16, wr_attn_params, THREADS, PER_SM) {                                          \
+        WR_DYNAMIC_SHARED(memory);                                                                                     \
+        wr_grid_launch();                                                                                              \
+        wr_grid_wait();                                                                                                \
+        decode<D, E, WR_ATTN_F16, MT, PER_SM>(&p, memory);                                                             \
+    }
+DECODE(64_1, 64, 64, 1, 4)
+DECODE(64_2, 64, 64, 2, 3)
+DECODE(80_1, 80, 80, 1, 3)
+DECODE(80_2, 80, 80, 2, 2)
+DECODE(96_1, 96, 96, 1, 3)
+DECODE(96_2, 96, 96, 2, 2)
+DECODE(128_1, 128, 128, 1, 3)
+DECODE(128_2, 128, 128, 2, 2)
+DECODE(192_1, 192, 128, 1, 3)
+DECODE(192_2, 192, 128, 2, 2)
+DECODE(256_1, 256, 256, 1, 2)
+DECODE(256_2, 256, 256, 2, 2)
+DECODE(512_1, 512, 512, 1, 1)

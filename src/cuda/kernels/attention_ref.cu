@@ -1,0 +1,217 @@
+/* Paged attention, the plainest kernels that are right.
+ *
+ * wr_attn_ref_bf16, wr_attn_ref_f16: the definition of attention.cuh, walked by one warp for each query row and head,
+ * with the same m16n8k16 chains (the row is row 0 of the tile, the others are zeros) and the same sums: equal in bits
+ * to the decode and prefill kernels. Any head sizes, any page size. wr_attn_ref_f32: everything else (f32 keys, keys
+ * and values of two types, a scale that is not positive): plain f32, blocks of 64 keys in order, expf, sums in rising
+ * order of the key.
+ *
+ * Bytes: 2 * keys * (D + E) for each row and head, so H / G times what a fast kernel reads. Not measured. */
+#include "cuda/kernels/attention.cuh"
+
+enum { WARP = 32, PLAIN_BLOCK = 64 };
+
+/* The query row of this block: row t, head h. */
+typedef struct ref_row {
+    i64 t, h, at; /* at: of the row and head in q and out, in rows of D or E */
+    i64 from, to; /* keys that it sees */
+    const i32 *pages;
+    bool valid;
+} ref_row;
+
+WR_DEVICE ref_row open_row(const wr_attn_params *p, i64 unit) {
+    ref_row r;
+    r.t = unit / p->n_heads;
+    r.h = unit % p->n_heads;
+    r.at = unit;
+    i32 seq = p->row_seq[r.t], pos = p->row_pos[r.t];
+    r.valid = seq >= 0 && seq < p->n_seqs;
+    r.from = wr_attn_first_key(pos, p->window);
+    r.to = wr_attn_last_key(pos, p->max_pages * p->page);
+    r.pages = p->table + (r.valid ? seq : 0) * p->max_pages;
+    return r;
+}
+
+/* Where key j lies in the pool of N elements a head, or -1 when the row does not see it. */
+WR_DEVICE i64 key_at(const wr_attn_params *p, const ref_row *r, i64 j, i64 n) {
+    if (j < r->from || j > r->to) return -1;
+    i64 page = r->pages[j / p->page];
+    if (page < 0 || page >= p->n_pages) return -1;
+    return ((page * p->page + j % p->page) * p->kv_heads + r->h / p->group) * n;
+}
+
+/* Elements at, at + 1 of a key or value of n elements; zeros outside. */
+WR_DEVICE u32 two_of(const void *pool, i64 base, i64 d, i64 n) {
+    const u16 *x = (const u16 *)pool + base;
+    u32 lo = base >= 0 && d < n ? x[d] : 0, hi = base >= 0 && d + 1 < n ? x[d + 1] : 0;
+    return lo | hi << 16;
+}
+
+/* One warp walks a row. total and part are [E rounded up to 8] each. */
+template <int KV, int BK>
+WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total, float *part) {
+    const int lane = (int)threadIdx.x, g = lane / 4, t = lane % 4;
+    const i64 dims = p->head_dim, columns = p->value_dim;
+    const float c = p->log2_factor;
+    float m = WR_ATTN_NONE, l = 0.0f, span_m = WR_ATTN_NONE, span_l = 0.0f;
+    for (i64 d = lane; d < columns; d += WARP) total[d] = part[d] = 0.0f;
+    __syncwarp();
+    for (i64 block = r->from / BK; r->valid && block * BK <= r->to; block++) {
+        float s[BK / 8][2], best = WR_ATTN_NONE;
+        for (int n = 0; n < BK / 8; n++) {
+            float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            i64 base = key_at(p, r, block * BK + n * 8 + g, dims);
+            for (i64 k = 0; k < dims; k += 16) {
+                u32 a[4] = {0, 0, 0, 0};
+                for (int i = 0; i < 2; i++) {
+                    i64 d = k + 2 * t + 8 * i;
+                    float lo = g == 0 && d < dims ? wr_attn_load(p->q, r->at * dims + d, p->q_type) : 0.0f,
+                          hi = g == 0 && d + 1 < dims ? wr_attn_load(p->q, r->at * dims + d + 1, p->q_type) : 0.0f;
+                    a[2 * i] = wr_attn_pack<KV>(lo, hi);
+                }
+                wr_attn_mma<KV>(acc, a, two_of(p->k, base, k + 2 * t, dims), two_of(p->k, base, k + 2 * t + 8, dims));
+            }
+            for (int i = 0; i < 2; i++) {
+                bool seen = key_at(p, r, block * BK + n * 8 + 2 * t + i, dims) >= 0;
+                s[n][i] = seen ? wr_attn_score(acc[i], p->softcap, p->softcap_scale) : WR_ATTN_NONE;
+                if (g == 0) best = fmaxf(best, s[n][i]);
+            }
+        }
+        best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, 1));
+        best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, 2));
+        best = fmaxf(__shfl_sync(0xFFFFFFFFu, best, 0), span_m);
+        float decay = wr_attn_decay(span_m, best, c), offset = wr_attn_offset(best, c), sums[4];
+        span_m = best;
+        for (int w = 0; w < 4; w++) {
+            sums[w] = 0.0f;
+            for (int n = w * (BK / 32); n < (w + 1) * (BK / 32); n++)
+                for (int i = 0; i < 2; i++) {
+                    s[n][i] = g == 0 ? wr_attn_weight(s[n][i], offset, c) : 0.0f;
+                    sums[w] += s[n][i];
+                }
+            sums[w] += __shfl_xor_sync(0xFFFFFFFFu, sums[w], 1);
+            sums[w] += __shfl_xor_sync(0xFFFFFFFFu, sums[w], 2);
+        }
+        span_l = fmaf(span_l, decay, ((sums[0] + sums[1]) + sums[2]) + sums[3]);
+        for (i64 column = 0; column < columns; column += 8) {
+            float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            for (int i = 0; i < 2; i++)
+                if (g == 0 && column + 2 * t + i < columns) acc[i] = part[column + 2 * t + i] * decay;
+            for (int k = 0; k < BK / 16; k++) {
+                u32 a[4] = {wr_attn_pack<KV>(s[2 * k][0], s[2 * k][1]), 0,
+                            wr_attn_pack<KV>(s[2 * k + 1][0], s[2 * k + 1][1]), 0};
+                u32 b[2];
+                for (int i = 0; i < 2; i++) {
+                    i64 key = block * BK + k * 16 + 2 * t + 8 * i;
+                    b[i] = (two_of(p->v, key_at(p, r, key, columns), column + g, columns) & 0xFFFFu) |
+                           two_of(p->v, key_at(p, r, key + 1, columns), column + g, columns) << 16;
+                }
+                wr_attn_mma<KV>(acc, a, b[0], b[1]);
+            }
+            for (int i = 0; i < 2; i++)
+                if (g == 0 && column + 2 * t + i < columns) part[column + 2 * t + i] = acc[i];
+        }
+        if ((block + 1) * BK <= r->to && block + 1 < wr_attn_span_begin(wr_attn_span_of(block) + 1)) continue;
+        __syncwarp();
+        float a, b;
+        wr_attn_merge(&m, span_m, c, &a, &b);
+        l = wr_attn_fold(l, a, span_l, b);
+        for (i64 d = lane; d < columns; d += WARP) {
+            total[d] = wr_attn_fold(total[d], a, part[d], b);
+            part[d] = 0.0f;
+        }
+        span_m = WR_ATTN_NONE;
+        span_l = 0.0f;
+        __syncwarp();
+    }
+    float factor = 1.0f;
+    if (r->valid && p->sinks) factor = wr_attn_sink(m, &l, p->sinks[r->h], c);
+    float inverse = wr_attn_inverse(l);
+    for (i64 d = lane; d < columns; d += WARP)
+        wr_attn_store(p->out, r->at * columns + d, p->out_type, total[d] * factor * inverse);
+    __syncwarp();
+}
+
+template <int KV> WR_DEVICE void walk_rows(const wr_attn_params *p, float *memory) {
+    float *part = memory + (p->value_dim + 7) / 8 * 8;
+    for (i64 unit = blockIdx.x; unit < (i64)p->n_rows * p->n_heads; unit += gridDim.x) {
+        ref_row r = open_row(p, unit);
+        if (wr_attn_block(p->head_dim) == 64)
+            walk_row<KV, 64>(p, &r, memory, part);
+        else
+            walk_row<KV, 128>(p, &r, memory, part);
+    }
+}
+
+WR_KERNEL(wr_attn_ref_bf16, wr_attn_params, WARP, 1) {
+    WR_DYNAMIC_SHARED(memory);
+    wr_grid_launch();
+    wr_grid_wait();
+    walk_rows<WR_ATTN_BF16>(&p, (float *)memory);
+}
+WR_KERNEL(wr_attn_ref_f16, wr_attn_params, WARP, 1) {
+    WR_DYNAMIC_SHARED(memory);
+    wr_grid_launch();
+    wr_grid_wait();
+    walk_rows<WR_ATTN_F16>(&p, (float *)memory);
+}
+
+WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
+    WR_DYNAMIC_SHARED(memory);
+    WR_SHARED_ARRAY(float, weights, PLAIN_BLOCK);
+    float *o = (float *)memory; /* [E] */
+    const int lane = (int)threadIdx.x;
+    wr_grid_launch();
+    wr_grid_wait();
+    for (i64 unit = blockIdx.x; unit < (i64)p.n_rows * p.n_heads; unit += gridDim.x) {
+        ref_row r = open_row(&p, unit);
+        float m = WR_ATTN_NONE, l = 0.0f;
+        for (i64 d = lane; d < p.value_dim; d += WARP) o[d] = 0.0f;
+        for (i64 first = r.from / PLAIN_BLOCK * PLAIN_BLOCK; r.valid && first <= r.to; first += PLAIN_BLOCK) {
+            float best = m;
+            bool nan = false;
+            for (int i = lane; i < PLAIN_BLOCK; i += WARP) {
+                i64 base = key_at(&p, &r, first + i, p.head_dim);
+                float score = WR_ATTN_NONE;
+                if (base >= 0) {
+                    float dot = 0.0f;
+                    for (i64 d = 0; d < p.head_dim; d++)
+                        dot = fmaf(wr_attn_load(p.q, r.at * p.head_dim + d, p.q_type),
+                                   wr_attn_load(p.k, base + d, p.kv_type), dot);
+                    score = p.softcap > 0.0f ? p.softcap * tanhf(p.scale * dot / p.softcap) : p.scale * dot;
+                }
+                weights[i] = score;
+                nan = nan || score != score;
+                best = fmaxf(best, score);
+            }
+            for (int step = 1; step < WARP; step *= 2) best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, step));
+            nan = __any_sync(0xFFFFFFFFu, nan);
+            if (best == WR_ATTN_NONE && !nan) continue;
+            float decay = m == WR_ATTN_NONE ? 0.0f : expf(m - best), offset = best == WR_ATTN_NONE ? 0.0f : best;
+            for (int i = lane; i < PLAIN_BLOCK; i += WARP) weights[i] = expf(weights[i] - offset);
+            m = best;
+            __syncwarp();
+            float sum = 0.0f;
+            for (int i = 0; i < PLAIN_BLOCK; i++) sum += weights[i];
+            l = fmaf(l, decay, sum);
+            for (i64 d = lane; d < p.value_dim; d += WARP) {
+                float x = o[d] * decay;
+                for (int i = 0; i < PLAIN_BLOCK; i++) {
+                    i64 base = key_at(&p, &r, first + i, p.value_dim);
+                    if (base >= 0) x = fmaf(weights[i], wr_attn_load(p.v, base + d, p.v_type), x);
+                }
+                o[d] = x;
+            }
+            __syncwarp();
+        }
+        float factor = 1.0f;
+        if (r.valid && p.sinks && p.sinks[r.h] > WR_ATTN_NONE) {
+            float sink = p.sinks[r.h], best = fmaxf(m, sink);
+            factor = m == WR_ATTN_NONE ? 0.0f : expf(m - best);
+            l = fmaf(l, factor, expf(sink - best));
+        }
+        for (i64 d = lane; d < p.value_dim; d += WARP)
+            wr_attn_store(p.out, r.at * p.value_dim + d, p.out_type, l == 0.0f ? 0.0f : o[d] * factor / l);
+        __syncwarp();
+    }
+}
