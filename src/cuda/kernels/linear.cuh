@@ -13,7 +13,7 @@
 template <int KIND> struct wr_kind;
 #define WR_KIND_STRUCT(name, bits_, code_, scales_, offset_, shift_)                                                   \
     template <> struct wr_kind<WR_KIND_##name> {                                                                       \
-        enum { bits = bits_, code = code_, scales = scales_, offset = offset_ };                                       \
+        static const int bits = bits_, code = code_, scales = scales_, offset = offset_;                               \
     };
 WR_LINEAR_KINDS(WR_KIND_STRUCT)
 #undef WR_KIND_STRUCT
@@ -35,22 +35,17 @@ WR_DEVICE int wr_scale_words_of(int scales) {
 
 /* Words of scales of a lane (wr_scale_words of linear.h), words of a lane in all, bytes of a tile. */
 template <int KIND> struct wr_tile {
-    enum {
-        bits = wr_kind<KIND>::bits,
-        code = wr_kind<KIND>::code,
-        sc = wr_kind<KIND>::scales,
-        scale_words = sc == WR_SC_NONE                                                                       ? 0
-                      : sc == WR_SC_E8M0                                                                     ? 1
-                      : sc == WR_SC_K16                                                                      ? 3
-                      : sc == WR_SC_F32P_32                                                                  ? 8
-                      : sc == WR_SC_BF16_64 || sc == WR_SC_E5M3 || sc == WR_SC_F16_32 || sc == WR_SC_F16P_64 ? 2
-                                                                                                             : 4,
-        words = bits + scale_words,
-        bytes = 128 * bits + 32 * scale_words,
-        two_parts = code == WR_CODE_F16 /* each step gives a high and a low fragment */
-    };
+    static const int bits = wr_kind<KIND>::bits, code = wr_kind<KIND>::code, sc = wr_kind<KIND>::scales;
+    static const int scale_words =
+        sc == WR_SC_NONE                                                                       ? 0
+        : sc == WR_SC_E8M0                                                                     ? 1
+        : sc == WR_SC_K16                                                                      ? 3
+        : sc == WR_SC_F32P_32                                                                  ? 8
+        : sc == WR_SC_BF16_64 || sc == WR_SC_E5M3 || sc == WR_SC_F16_32 || sc == WR_SC_F16P_64 ? 2
+                                                                                               : 4;
+    static const int words = bits + scale_words, bytes = 128 * bits + 32 * scale_words;
+    static const bool two_parts = code == WR_CODE_F16; /* each step gives a high and a low fragment */
 };
-
 /* ---- a lane's words of a tile: first its codes, then the scales of its rows ---- */
 
 /* N words at p, which is N * 4 bytes aligned (at most 16). */

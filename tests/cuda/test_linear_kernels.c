@@ -1,0 +1,410 @@
+/* The linear family by emulation: the decode tiers, both ways of adding slices, against the plain reference in every
+ * bit; packed against published; all against the CPU's reference within the rounding of bf16; experts, embeddings,
+ * quantisers. */
+#include "linear_test.h"
+
+static const weir_dtype BF16 = WEIR_DTYPE_BF16, F16 = WEIR_DTYPE_F16, F32 = WEIR_DTYPE_F32;
+
+static cloth outputs(weir_dtype dtype, int64_t m, int64_t n) { return new_output(dtype, 2, (int64_t[]){m, n}, 0); }
+
+static void linear(const weight *w, const cloth *x, bool packed, const char *row, const wr_decode_plan *plan,
+                   const cloth *y) {
+    call c = {.op = WR_OP_LINEAR, .first = &x->t, .w = w, .packed = packed, .row = row, .plan = plan};
+    if (!run_call(&c, y)) fail_msg("%s does not take %lld rows", row, (long long)x->t.shape[0]);
+}
+/* The first m rows of a tensor. */
+static cloth head(const cloth *c, int64_t m) {
+    cloth h = *c;
+    h.t.shape[0] = m;
+    return h;
+}
+
+/* |got - want| over |want|, as lengths of the whole. */
+static double relative_error(const cloth *got, const cloth *want) {
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < size_of(&want->t); i++) {
+        double a = get_float(&got->t, i), b = get_float(&want->t, i);
+        error += (a - b) * (a - b);
+        size += b * b;
+    }
+    return sqrt(error / size);
+}
+
+static void cpu_run(wr_kernel kernel, size_t (*scratch)(const wr_step *, int), wr_op_id op, const cloth *x,
+                    const wr_tensor *second, const weight *w, const cloth *y) {
+    wr_linear_args args = w->args;
+    wr_tensor in[5] = {x->t};
+    const void *parts[3] = {w->data, w->scales, w->biases};
+    int n = 1;
+    if (second) in[n++] = *second;
+    for (int i = 0; i < w->n_parts; i++) in[n++] = (wr_tensor){.data = (void *)(uintptr_t)parts[i]};
+    args.out_dtype = y->t.dtype;
+    wr_step step = {.op = op, .args = &args, .out = y->t, .n_in = n, .in = in};
+    step.scratch = malloc(scratch ? scratch(&step, 1) + 64 : 64);
+    kernel(&step, 0, 1);
+    free(step.scratch);
+}
+
+/* ---- LINEAR ---- */
+
+/* 1,280 columns are slices of 7, 7 and 6 tiles; 37 rows leave 5 in the last tile. */
+static void every_format_and_row_count_has_the_bits_of_the_reference(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 2, 3, 8, 9, 16, 17, 32, 33};
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 37, 1280, 0.01f, 1);
+        cloth x = tokens(BF16, 33, 1280, 0, 5), want = outputs(F32, 33, 37);
+        linear(&w, &x, true, "ref", NULL, &want);
+        for (int i = 0; i < COUNT(counts); i++) {
+            cloth xm = head(&x, counts[i]), wm = head(&want, counts[i]), y = outputs(F32, counts[i], 37);
+            char what[64];
+            snprintf(what, sizeof(what), "%s, %d rows", wr_linear_kind_name(wr_linear_kind(&w.args)), (int)counts[i]);
+            linear(&w, &xm, true, "decode", NULL, &y);
+            check_equal(&y, &wm, what);
+            free_cloth(&y);
+        }
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&want);
+    }
+}
+
+static void published_weights_have_the_bits_of_packed_ones(void **state) {
+    (void)state;
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 21, 768, 0.01f, 1);
+        cloth x = tokens(BF16, 9, 768, 0, 6), want = outputs(F32, 9, 21), y = outputs(F32, 9, 21);
+        linear(&w, &x, true, "ref", NULL, &want);
+        linear(&w, &x, false, "ref", NULL, &y);
+        check_equal(&y, &want, weir_quant_name(w.args.quant.mode));
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&y);
+        free_cloth(&want);
+    }
+}
+
+/* x and w rounded to bf16 leave about 2^-9 each. Where neither is rounded, only the sums differ. */
+static void every_format_agrees_with_the_cpu(void **state) {
+    (void)state;
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 37, 1280, 0.01f, 1);
+        cloth x = tokens(BF16, 5, 1280, 0, 7), want = outputs(F32, 5, 37), y = outputs(F32, 5, 37);
+        linear(&w, &x, true, "decode", NULL, &y);
+        cpu_run(wr_ref_linear, wr_ref_linear_scratch, WR_OP_LINEAR, &x, NULL, &w, &want);
+        double error = relative_error(&y, &want), most = formats[f].exact || f == 1 ? 1e-5 : 4e-3;
+        if (!(error <= most)) fail_msg("%s: relative error %g", wr_linear_kind_name(wr_linear_kind(&w.args)), error);
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&y);
+        free_cloth(&want);
+    }
+}
+
+/* Every way to cut the work that the planner may choose, and some that it would not. */
+static void no_plan_changes_a_bit(void **state) {
+    (void)state;
+    static const struct {
+        int warps, tiles, chunk; /* chunk 0: direct */
+        int64_t streams;
+    } plans[] = {{4, 1, 0, 1}, {8, 2, 0, 2}, {12, 4, 0, 1}, {5, 3, 0, 3}, {8, 1, 0, 9},  {4, 4, 1, 1},
+                 {8, 8, 1, 2}, {8, 4, 2, 1}, {6, 3, 2, 3},  {4, 1, 4, 2}, {12, 3, 4, 1}, {4, 4, 3, 1}};
+    static const int picks[] = {0, 2, 6, 27, 36}; /* bf16, 4 bits, 8 bits, nvfp4, q4_k */
+    for (int i = 0; i < COUNT(picks); i++) {
+        weight w = new_weight(formats[picks[i]], 1, 100, 2048 + 256, 0.01f, 1);
+        cloth x = tokens(BF16, 32, w.args.cols, 0, 8), want = outputs(BF16, 32, 100);
+        int slices = (int)wr_linear_slices(100, w.args.cols);
+        linear(&w, &x, true, "ref", NULL, &want);
+        for (int k = 0; k < COUNT(plans); k++)
+            for (int width = 8; width <= 32; width *= 2) {
+                if (width > 8 && plans[k].warps > 8) continue;
+                int64_t m = width - 1;
+                cloth xm = head(&x, m), wm = head(&want, m), y = outputs(BF16, m, 100);
+                int chunk = plans[k].chunk ? plans[k].chunk : slices, chunks = (slices + chunk - 1) / chunk;
+                wr_decode_plan plan = {.width = width,
+                                       .threads = 32 * plans[k].warps,
+                                       .group_tiles = plans[k].tiles,
+                                       .chunk_slices = chunk,
+                                       .chunks = chunks,
+                                       .blocks = plans[k].streams * chunks,
+                                       .shared_bytes = 227 << 10};
+                linear(&w, &xm, true, "decode", &plan, &y);
+                check_equal(&y, &wm, wr_linear_kind_name(wr_linear_kind(&w.args)));
+                free_cloth(&y);
+            }
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&want);
+    }
+}
+
+static void a_row_does_not_depend_on_its_neighbours(void **state) {
+    (void)state;
+    weight w = new_weight(formats[2], 1, 48, 1280, 0.01f, 1);
+    cloth x = tokens(BF16, 33, 1280, 0, 9), all = outputs(F32, 33, 48);
+    linear(&w, &x, true, "decode", NULL, &all);
+    for (int64_t m = 0; m < 33; m++) {
+        cloth one = x, want = all, y = outputs(F32, 1, 48);
+        one.t.shape[0] = want.t.shape[0] = 1;
+        one.t.data = (uint16_t *)x.t.data + m * 1280;
+        want.t.data = (float *)all.t.data + m * 48;
+        linear(&w, &one, true, "decode", NULL, &y);
+        check_equal(&y, &want, "a row alone");
+        free_cloth(&y);
+    }
+    free_weight(&w);
+    free_cloth(&x);
+    free_cloth(&all);
+}
+
+/* Columns that are no multiple of a vector, rows that are prime, data off any alignment, all dtypes. */
+static void odd_sizes_alignments_and_dtypes_are_served(void **state) {
+    (void)state;
+    const weir_dtype dtypes[] = {BF16, F16, F32};
+    static const int64_t shapes[][2] = {{1, 1}, {1, 17}, {7, 64}, {13, 100}, {16, 801}, {31, 1000}};
+    for (int s = 0; s < COUNT(shapes); s++)
+        for (int d = 0; d < 9; d++) {
+            int64_t n = shapes[s][0], k = shapes[s][1], m = 3 + 7 * (d % 3);
+            weight w = new_weight(formats[d % 2], 1, n, k, 1, 1);
+            cloth x = tokens(dtypes[d / 3], m, k, d % 3, (uint64_t)d), want = outputs(dtypes[d % 3], m, n),
+                  y = outputs(dtypes[d % 3], m, n), cpu = outputs(F32, m, n);
+            linear(&w, &x, true, "ref", NULL, &want);
+            linear(&w, &x, true, "decode", NULL, &y);
+            check_equal(&y, &want, "decode");
+            cpu_run(wr_ref_linear, wr_ref_linear_scratch, WR_OP_LINEAR, &x, NULL, &w, &cpu);
+            if (n * m > 20) assert_true(relative_error(&y, &cpu) < 5e-3);
+            free_weight(&w);
+            free_cloth(&x);
+            free_cloth(&y);
+            free_cloth(&want);
+            free_cloth(&cpu);
+        }
+}
+
+static void f32_weights_are_multiplied_in_f32(void **state) {
+    (void)state;
+    format f = {MODE(NONE), WEIR_DTYPE_F32, true};
+    weight w = {.args = {.weight_dtype = F32, .global_scale = 1, .experts = 1, .rows = 19, .cols = 501}, .n_parts = 1};
+    w.data = malloc(19 * 501 * 4);
+    for (int64_t i = 0; i < 19 * 501; i++) put(f.dtype, w.data, i, unit((uint64_t)i));
+    cloth x = tokens(F32, 11, 501, 1, 3), want = outputs(F32, 11, 19), y = outputs(F32, 11, 19),
+          one = outputs(F32, 1, 19);
+    linear(&w, &x, false, "f32", NULL, &y);
+    cpu_run(wr_ref_linear, wr_ref_linear_scratch, WR_OP_LINEAR, &x, NULL, &w, &want);
+    assert_true(relative_error(&y, &want) < 5e-7);
+    cloth x1 = head(&x, 1), y1 = head(&y, 1);
+    linear(&w, &x1, false, "f32", NULL, &one);
+    check_equal(&one, &y1, "a row alone");
+    free(w.data);
+    free_cloth(&x);
+    free_cloth(&y);
+    free_cloth(&want);
+    free_cloth(&one);
+}
+
+/* LINEAR_ADD rounds once: to f32 it is the sum plus the addend. */
+static void an_addend_is_added_before_the_rounding(void **state) {
+    (void)state;
+    weight w = new_weight(formats[2], 1, 40, 1280, 0.01f, 1);
+    for (int64_t m = 3; m < 60; m += 19) {
+        cloth x = tokens(BF16, m, 1280, 0, 1), plain = outputs(F32, m, 40);
+        linear(&w, &x, true, "decode", NULL, &plain);
+        for (int d = 0; d < 2; d++) {
+            weir_dtype dtype = d ? BF16 : F32;
+            cloth addend = tokens(dtype, m, 40, 0, 2), y = outputs(dtype, m, 40), want = outputs(dtype, m, 40);
+            for (int64_t i = 0; i < m * 40; i++)
+                put_float(&want.t, i, get_float(&plain.t, i) + get_float(&addend.t, i));
+            static const char *const rows[] = {"decode", "ref"};
+            for (int r = 0; r < 2; r++) {
+                call c = {.op = WR_OP_LINEAR_ADD,
+                          .first = &x.t,
+                          .second = &addend.t,
+                          .w = &w,
+                          .packed = true,
+                          .row = rows[r]};
+                assert_true(run_call(&c, &y));
+                check_equal(&y, &want, rows[r]);
+            }
+            free_cloth(&addend);
+            free_cloth(&y);
+            free_cloth(&want);
+        }
+        free_cloth(&x);
+        free_cloth(&plain);
+    }
+    free_weight(&w);
+}
+
+static void cards_with_little_shared_memory_get_the_same_bits(void **state) {
+    (void)state;
+    weight w = new_weight(formats[2], 1, 64, 4096, 0.01f, 1);
+    cloth x = tokens(BF16, 32, 4096, 0, 4), want = outputs(BF16, 32, 64), y = outputs(BF16, 32, 64);
+    wr_cuda_traits small = *wr_emulate_traits_plain();
+    small.shared_bytes = 99 << 10;
+    linear(&w, &x, true, "ref", NULL, &want);
+    call c = {.op = WR_OP_LINEAR, .first = &x.t, .w = &w, .packed = true, .row = "decode", .device = &small};
+    assert_true(run_call(&c, &y));
+    check_equal(&y, &want, "99 KiB");
+    free_weight(&w);
+    free_cloth(&x);
+    free_cloth(&y);
+    free_cloth(&want);
+}
+
+/* ---- GATHER_LINEAR ---- */
+
+static cloth ids_of(int64_t n, int experts, uint64_t seed) {
+    cloth ids = new_input(WEIR_DTYPE_I32, 1, &n, NULL, 0);
+    for (int64_t i = 0; i < n; i++) ((int32_t *)ids.t.data)[i] = (int32_t)(mix(seed + (uint64_t)i) % (uint64_t)experts);
+    return ids;
+}
+
+/* Row t has the bits of LINEAR with its expert's matrix; ids out of range give NaN. */
+static void experts_have_the_bits_of_linear(void **state) {
+    (void)state;
+    static const struct {
+        int64_t tokens, cols;
+        int experts, format;
+    } cases[] = {{5, 768, 4, 2},   {64, 256, 8, 26},  {65, 256, 7, 2}, {150, 1280, 3, 5},
+                 {200, 256, 2, 0}, {90, 256, 40, 36}, {70, 768, 5, 1}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        int64_t t = cases[i].tokens, k = cases[i].cols, n = 37;
+        weight w = new_weight(formats[cases[i].format], cases[i].experts, n, k, 0.01f, 1);
+        cloth x = tokens(BF16, t, k, 0, 3), ids = ids_of(t, cases[i].experts, 77), y = outputs(F32, t, n),
+              ref = outputs(F32, t, n);
+        int32_t *id = ids.t.data;
+        id[1] = -1, id[t - 1] = cases[i].experts, id[t / 2] = INT32_MIN;
+        static const char *const rows[] = {"decode", "ref"};
+        for (int r = 0; r < 2; r++) {
+            call c = {
+                .op = WR_OP_GATHER_LINEAR, .first = &x.t, .second = &ids.t, .w = &w, .packed = true, .row = rows[r]};
+            assert_true(run_call(&c, r ? &ref : &y));
+        }
+        check_equal(&y, &ref, "tiers");
+        for (int64_t row = 0; row < t; row++) {
+            cloth one = x, got = y, want = outputs(F32, 1, n);
+            one.t.shape[0] = got.t.shape[0] = 1;
+            one.t.data = (uint16_t *)x.t.data + row * k;
+            got.t.data = (float *)y.t.data + row * n;
+            bool known = id[row] >= 0 && id[row] < cases[i].experts;
+            weight expert = w;
+            expert.args.experts = 1;
+            if (known) {
+                expert.packed = (uint8_t *)w.packed + id[row] * (int64_t)wr_cuda_packed_bytes(&expert.args);
+                linear(&expert, &one, true, "decode", NULL, &want);
+                check_equal(&got, &want, "an expert");
+            } else {
+                for (int64_t e = 0; e < n; e++) assert_true(isnan(get_float(&got.t, e)));
+            }
+            free_cloth(&want);
+        }
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&ids);
+        free_cloth(&y);
+        free_cloth(&ref);
+    }
+}
+
+/* ---- EMBEDDING, QUANTIZE ---- */
+
+static void embeddings_are_the_cpus(void **state) {
+    (void)state;
+    const weir_dtype dtypes[] = {F32, BF16, F16};
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 19, 256, 0.01f, 1);
+        int64_t n = 7;
+        cloth ids = ids_of(n, 19, 5);
+        ((int32_t *)ids.t.data)[2] = -1;
+        ((int32_t *)ids.t.data)[4] = 19;
+        for (int d = 0; d < 3; d++) {
+            cloth y = outputs(dtypes[d], n, 256), want = outputs(dtypes[d], n, 256);
+            cpu_run(wr_ref_embedding, wr_ref_linear_scratch, WR_OP_EMBEDDING, &ids, NULL, &w, &want);
+            for (int packed = 0; packed < 2; packed++) {
+                call c = {.op = WR_OP_EMBEDDING, .first = &ids.t, .w = &w, .packed = packed, .row = "ref"};
+                assert_true(run_call(&c, &y));
+                check_close(&y, &want, formats[f].exact || f == 1 ? 0 : 1, 1e-7, weir_quant_name(w.args.quant.mode));
+            }
+            free_cloth(&y);
+            free_cloth(&want);
+        }
+        free_weight(&w);
+        free_cloth(&ids);
+    }
+}
+
+static void quantisers_have_the_cpus_bits(void **state) {
+    (void)state;
+    const weir_dtype dtypes[] = {F32, BF16, F16};
+    static const wr_op_id ops[] = {WR_OP_QUANTIZE_WEIGHT, WR_OP_QUANTIZE_SCALES, WR_OP_QUANTIZE_BIASES};
+    for (int f = 0; f < 29; f++) {
+        if (formats[f].quant.mode == WEIR_QUANT_NONE) continue;
+        wr_quantize_args args = {wr_linear_quant(formats[f].quant)};
+        bool affine = args.quant.mode == WEIR_QUANT_AFFINE;
+        for (int d = 0; d < 3; d++)
+            for (int o = 0; o < (affine ? 3 : 2); o++) {
+                int64_t cols = 256, group = args.quant.group_size;
+                cloth x = tokens(dtypes[d], 6, cols, 0, 9);
+                for (int64_t i = 0; i < 2 * group; i++) put_float(&x.t, i, i < group ? 0 : 3);
+                for (int64_t i = 0; i < cols; i++) put_float(&x.t, 5 * cols + i, 100 * unit((uint64_t)i));
+                weir_dtype dtype = o == 0 ? WEIR_DTYPE_U8 : affine ? dtypes[d] : WEIR_DTYPE_U8;
+                int64_t shape[] = {6, o == 0 ? cols * args.quant.bits / 8 : cols / group};
+                cloth y = new_output(dtype, 2, shape, 0), want = new_output(dtype, 2, shape, 0);
+                wr_step step = {.op = ops[o], .args = &args, .out = want.t, .n_in = 1, .in = &x.t};
+                wr_ref_quantize(&step, 0, 1);
+                assert_true(run_row(wr_cuda_linear_rows(ops[o]), "ref", &step, &y));
+                check_equal(&y, &want, weir_quant_name(args.quant.mode));
+                free_cloth(&x);
+                free_cloth(&y);
+                free_cloth(&want);
+            }
+    }
+}
+
+/* ---- plans ---- */
+
+static void plans_fit_the_card(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {64, 576, 1024, 3072, 4096, 11008, 14336, 53248, 128256};
+    static const int64_t shared[] = {227 << 10, 163 << 10, 99 << 10};
+    for (int kind = 0; kind < WR_KIND_COUNT; kind++)
+        for (int64_t m = 1; m <= 32; m++)
+            for (int i = 0; i < COUNT(sizes) * COUNT(sizes) * 3; i++) {
+                int64_t n = sizes[i % COUNT(sizes)], k = sizes[i / COUNT(sizes) % COUNT(sizes)];
+                wr_decode_shape s = {.kind = kind,
+                                     .m = m,
+                                     .row_tiles = wr_linear_row_tiles(n),
+                                     .k_tiles = wr_linear_k_tiles(k),
+                                     .slices = (int)wr_linear_slices(n, k),
+                                     .slice_tiles = (int)wr_linear_slice_tiles(k),
+                                     .tile_bytes = wr_linear_tile_bytes(kind),
+                                     .n_sm = 132,
+                                     .shared_bytes = (size_t)shared[i % 3]};
+                wr_decode_plan p;
+                if (m % 7 && kind != WR_KIND_A4_64) continue; /* all counts for one kind */
+                assert_true(wr_linear_decode_plan(&s, &p));
+                assert_true(p.width >= m && p.threads >= 32 && p.threads <= (p.width == 32 ? 256 : 384));
+                assert_true(p.shared_bytes <= s.shared_bytes && p.blocks >= 1 && p.blocks % p.chunks == 0);
+                assert_true((int64_t)p.chunk_slices * p.chunks >= s.slices);
+                assert_true(p.chunks == 1 || (p.chunks - 1) * p.chunk_slices < s.slices);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_and_row_count_has_the_bits_of_the_reference),
+        cmocka_unit_test(published_weights_have_the_bits_of_packed_ones),
+        cmocka_unit_test(every_format_agrees_with_the_cpu),
+        cmocka_unit_test(no_plan_changes_a_bit),
+        cmocka_unit_test(a_row_does_not_depend_on_its_neighbours),
+        cmocka_unit_test(odd_sizes_alignments_and_dtypes_are_served),
+        cmocka_unit_test(f32_weights_are_multiplied_in_f32),
+        cmocka_unit_test(an_addend_is_added_before_the_rounding),
+        cmocka_unit_test(cards_with_little_shared_memory_get_the_same_bits),
+        cmocka_unit_test(experts_have_the_bits_of_linear),
+        cmocka_unit_test(embeddings_are_the_cpus),
+        cmocka_unit_test(quantisers_have_the_cpus_bits),
+        cmocka_unit_test(plans_fit_the_card),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
