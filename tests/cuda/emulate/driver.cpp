@@ -520,13 +520,20 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute what, void
     }
     return CUDA_SUCCESS;
 }
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream) {
+/* Frees given to the stream before count as done. */
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
     ENTER(OTHER);
     if (!pool) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = allocate(__func__, bytes, DEVICE, pool, (void **)out);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    drain(stream_of(stream));
     return allocate(__func__, bytes, DEVICE, pool, (void **)out);
 }
-CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream) {
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
     ENTER(OTHER);
+    CUresult result = allocate(__func__, bytes, DEVICE, nullptr, (void **)out);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    drain(stream_of(stream));
     return allocate(__func__, bytes, DEVICE, nullptr, (void **)out);
 }
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {

@@ -1,4 +1,5 @@
-/* wr_launch for programs that run rows without the runtime: the kernel runs before the call returns. */
+/* wr_launch for programs that run rows without the runtime: the kernel runs before the call returns. It is weak: in a
+ * program that also holds the runtime, the runtime's own counts. */
 #include "cuda/emulate/direct.h"
 
 #include "base/status.h"
@@ -13,7 +14,7 @@ static const wr_cuda_traits plain = {
 const wr_cuda_traits *wr_emulate_traits(void) { return &hopper; }
 const wr_cuda_traits *wr_emulate_traits_plain(void) { return &plain; }
 
-weir_status wr_launch(wr_launcher *launcher, const wr_launch_spec *spec, weir_error *err) {
+__attribute__((weak)) weir_status wr_launch(wr_launcher *launcher, const wr_launch_spec *spec, weir_error *err) {
     (void)launcher;
     if (spec->blocks <= 0) return WEIR_OK;
     if (spec->blocks > INT32_MAX)
