@@ -56,8 +56,9 @@ static int issue_of(int kind) {
 
 /* Clock cycles of the whole launch by a simple model: per k tile the slowest of tensor cores, issue slots, bytes into
  * the multiprocessor and the latency of one warpgroup's chain; per tile a filling of the ring and an epilogue; tiles in
- * waves over the multiprocessors; never faster than memory. */
-static int64_t cycles_of(const wr_prefill_plan *p, int64_t m, int64_t n, int64_t k_tiles, int kind, int n_sm) {
+ * waves over the multiprocessors; never faster than memory. weights: experts that are read. */
+static int64_t cycles_of(const wr_prefill_plan *p, int64_t token_tiles, int64_t weights, int64_t n, int64_t k_tiles,
+                         int kind, int n_sm) {
     enum { TENSOR = 2, BYTES = 40, CHAIN = 260, FILL = 1500, EPILOGUE = 8, MEMORY = 20 };
     int64_t tile_bytes = wr_linear_tile_bytes(kind);
     int64_t step = TENSOR * p->halves * p->tokens, other = (int64_t)issue_of(kind) * p->halves;
@@ -67,26 +68,39 @@ static int64_t cycles_of(const wr_prefill_plan *p, int64_t m, int64_t n, int64_t
     other = CHAIN / p->groups;
     if (other > step) step = other;
     step += (int64_t)issue_of(kind) * p->halves / 8; /* what does not overlap */
-    int64_t tiles = ceil_div(m, p->tokens) * ceil_div(n, 64 * p->halves);
+    int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
     int64_t all = ceil_div(tiles, n_sm) * (k_tiles * step + EPILOGUE * p->tokens) + FILL;
-    int64_t floor = ceil_div(n, WR_TILE_ROWS) * k_tiles * tile_bytes / ((int64_t)MEMORY * n_sm);
+    int64_t floor = weights * ceil_div(n, WR_TILE_ROWS) * k_tiles * tile_bytes / ((int64_t)MEMORY * n_sm);
     return all > floor ? all : floor;
 }
 
-static bool complete(wr_prefill_plan *p, int64_t m, int64_t n, int kind, const wr_cuda_traits *traits) {
+/* token_tiles: the most there may be. */
+static bool complete(wr_prefill_plan *p, int64_t token_tiles, int64_t n, int kind, const wr_cuda_traits *traits) {
     size_t tile_bytes = (size_t)wr_linear_tile_bytes(kind);
     for (p->stages = WR_PREFILL_STAGES / p->groups; p->stages > 2; p->stages--) {
         p->shared_bytes = layout_of(p, tile_bytes).end;
         if (p->shared_bytes <= traits->shared_bytes) break;
     }
-    int64_t tiles = ceil_div(m, p->tokens) * ceil_div(n, 64 * p->halves);
+    int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
     p->threads = 128 * (p->halves * p->groups + 1);
     p->blocks = tiles < traits->n_sm ? tiles : traits->n_sm;
     return p->stages > 2 && tiles <= INT32_MAX;
 }
 
-bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
-                              wr_prefill_plan *plan) {
+/* Tiles of m rows that belong to so many experts, evenly spread; and the most there may be, ids out of range counting
+ * as one more expert. */
+static int64_t expected_tiles(int64_t m, int64_t experts, int tokens) {
+    if (experts == 0) return ceil_div(m, tokens);
+    return (m < experts ? m : experts) * ceil_div(ceil_div(m, experts), tokens);
+}
+static int64_t most_tiles(int64_t m, int64_t experts, int tokens) {
+    int64_t tiles = m / tokens + experts + 1;
+    return tiles < m ? tiles : m;
+}
+
+/* experts 0: no gathering. */
+static bool choose(int64_t m, int64_t experts, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
+                   wr_prefill_plan *plan) {
     int64_t best = INT64_MAX;
     if (!traits || !traits->hopper || traits->n_sm < 1 || kind >= WR_KIND_COUNT) return false;
     if (m < 1 || n < 1 || k_tiles < 1 || m > INT32_MAX || n > INT32_MAX || k_tiles > INT32_MAX / 64) return false;
@@ -96,8 +110,10 @@ bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, c
         for (int halves = 1; halves <= widths[w].warpgroups; halves++) {
             for (int groups = 1; groups * halves <= widths[w].warpgroups && groups <= slices; groups++) {
                 wr_prefill_plan p = {.tokens = widths[w].tokens, .halves = halves, .groups = groups};
-                if (!complete(&p, m, n, kind, traits)) continue;
-                int64_t cycles = cycles_of(&p, m, n, k_tiles, kind, traits->n_sm);
+                int64_t most = experts ? most_tiles(m, experts, p.tokens) : ceil_div(m, p.tokens);
+                if (!complete(&p, most, n, kind, traits)) continue;
+                int64_t cycles = cycles_of(&p, expected_tiles(m, experts, p.tokens), experts ? experts : 1, n, k_tiles,
+                                           kind, traits->n_sm);
                 if (cycles >= best) continue;
                 best = cycles;
                 *plan = p;
@@ -107,105 +123,118 @@ bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, c
     return best != INT64_MAX;
 }
 
+bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
+                              wr_prefill_plan *plan) {
+    return choose(m, 0, n, k_tiles, kind, traits, plan);
+}
+
 bool wr_linear_prefill_shape(int tokens, int halves, int groups, int64_t m, int64_t n, int kind,
                              const wr_cuda_traits *traits, wr_prefill_plan *plan) {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         if (widths[w].tokens != tokens || halves * groups > widths[w].warpgroups || !built(kind, tokens)) continue;
         *plan = (wr_prefill_plan){.tokens = tokens, .halves = halves, .groups = groups};
-        return complete(plan, m, n, kind, traits);
+        return complete(plan, ceil_div(m, tokens), n, kind, traits);
     }
     return false;
 }
 
-/* ---- the row ---- */
+/* ---- the rows ---- */
 
-/* Rows of x: all of its axes but the last. */
-static int64_t rows_of(const wr_step *step) {
-    int64_t m = 1;
-    for (int d = 0; d < step->in[0].n_dims - 1; d++) m *= step->in[0].shape[d];
-    return m;
-}
+static int first_weight(const wr_step *step) { return step->op == WR_OP_LINEAR ? 1 : 2; }
+static bool gathers(const wr_step *step) { return step->op == WR_OP_GATHER_LINEAR; }
+
 static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
     const wr_linear_args *a = step->args;
-    return wr_linear_prefill_choose(rows_of(step), a->rows, wr_linear_k_tiles(a->cols), wr_linear_kind(a),
-                                    wr_step_traits(step), plan);
+    return choose(wr_linear_rows_of_x(step), gathers(step) ? a->experts : 0, a->rows, wr_linear_k_tiles(a->cols),
+                  wr_linear_kind(a), wr_step_traits(step), plan);
 }
 
 static bool fits(const wr_step *step) {
     const wr_linear_args *a = step->args;
     wr_prefill_plan plan;
-    return step->op == WR_OP_LINEAR && a->packed && rows_of(step) >= WR_PREFILL_MIN_ROWS && plan_of(step, &plan);
+    return !gathers(step) && a->packed && wr_linear_rows_of_x(step) >= WR_PREFILL_MIN_ROWS && plan_of(step, &plan);
 }
 
 static int64_t padded(int64_t m) { return ceil_div(m, WR_PREFILL_ATOM) * WR_PREFILL_ATOM; }
 
 static size_t prepare_bytes(const wr_step *step) {
     const wr_linear_args *a = step->args;
-    return (size_t)(padded(rows_of(step)) * wr_linear_k_tiles(a->cols)) * 128;
+    return (size_t)(padded(wr_linear_rows_of_x(step)) * wr_linear_k_tiles(a->cols)) * 128;
 }
 
-static weir_status prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+/* Into p->out; jobs, max_jobs, m_pad and job_tokens are the caller's. */
+static weir_status launch_prepare(const wr_step *step, wr_prefill_prepare_params *p, wr_launcher *launcher,
+                                  weir_error *err) {
     const wr_linear_args *a = step->args;
-    int64_t m = rows_of(step);
-    wr_prefill_prepare_params p = {.x = step->in[0].data,
-                                   .out = step->scratch,
-                                   .m = m,
-                                   .m_pad = padded(m),
-                                   .cols = a->cols,
-                                   .k_tiles = (int32_t)wr_linear_k_tiles(a->cols),
-                                   .dtype = (int32_t)step->in[0].dtype};
+    p->x = step->in[0].data;
+    p->m = wr_linear_rows_of_x(step);
+    p->cols = a->cols;
+    p->k_tiles = (int32_t)wr_linear_k_tiles(a->cols);
+    p->dtype = (int32_t)step->in[0].dtype;
     wr_launch_spec spec = {.kernel = "wr_linear_prefill_prepare",
-                           .blocks = p.m_pad,
+                           .blocks = p->m_pad,
                            .threads = WR_PREFILL_PREPARE_THREADS,
-                           .params = &p,
-                           .params_bytes = sizeof p};
+                           .params = p,
+                           .params_bytes = sizeof *p};
     return wr_launch(launcher, &spec, err);
 }
+static weir_status prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_prefill_prepare_params p = {.out = step->scratch, .m_pad = padded(wr_linear_rows_of_x(step))};
+    return launch_prepare(step, &p, launcher, err);
+}
 
-weir_status wr_linear_prefill_launch(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
-                                     weir_error *err) {
+/* x, m_pad and jobs are in p. */
+static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan, wr_prefill_params *p,
+                                wr_launcher *launcher, weir_error *err) {
     const wr_linear_args *a = step->args;
     int kind = wr_linear_kind(a);
     layout at = layout_of(plan, (size_t)wr_linear_tile_bytes(kind));
-    int64_t m = rows_of(step);
-    wr_prefill_params p = {.w = step->in[1].data,
-                           .x = step->prepared,
-                           .y = step->out.data,
-                           .m = m,
-                           .m_pad = padded(m),
-                           .n = a->rows,
-                           .unscale = wr_linear_kind_unscale(kind),
-                           .global_scale = a->global_scale,
-                           .dtype = (int32_t)step->out.dtype,
-                           .n_row_tiles = (int32_t)wr_linear_row_tiles(a->rows),
-                           .k_tiles = (int32_t)wr_linear_k_tiles(a->cols),
-                           .slices = (int32_t)wr_linear_slices(a->rows, a->cols),
-                           .slice_tiles = (int32_t)wr_linear_slice_tiles(a->cols),
-                           .tile_bytes = (int32_t)wr_linear_tile_bytes(kind),
-                           .halves = plan->halves,
-                           .groups = plan->groups,
-                           .stages = plan->stages,
-                           .at_weights = (int32_t)at.weights,
-                           .at_turn = (int32_t)at.turn,
-                           .at_sums = (int32_t)at.sums,
-                           .at_bars = (int32_t)at.bars};
+    p->w = step->in[first_weight(step)].data;
+    p->y = step->out.data;
+    p->addend = step->op == WR_OP_LINEAR_ADD ? step->in[1].data : NULL;
+    p->m = wr_linear_rows_of_x(step);
+    p->n = a->rows;
+    p->unscale = wr_linear_kind_unscale(kind);
+    p->global_scale = a->quant.mode == WEIR_QUANT_NVFP4 ? a->global_scale : 1;
+    p->dtype = (int32_t)step->out.dtype;
+    p->n_row_tiles = (int32_t)wr_linear_row_tiles(a->rows);
+    p->k_tiles = (int32_t)wr_linear_k_tiles(a->cols);
+    p->slices = (int32_t)wr_linear_slices(a->rows, a->cols);
+    p->slice_tiles = (int32_t)wr_linear_slice_tiles(a->cols);
+    p->tile_bytes = (int32_t)wr_linear_tile_bytes(kind);
+    p->expert_bytes = (int64_t)p->n_row_tiles * p->k_tiles * p->tile_bytes;
+    p->halves = plan->halves;
+    p->groups = plan->groups;
+    p->stages = plan->stages;
+    p->at_weights = (int32_t)at.weights;
+    p->at_turn = (int32_t)at.turn;
+    p->at_sums = (int32_t)at.sums;
+    p->at_bars = (int32_t)at.bars;
     char name[64];
     snprintf(name, sizeof name, "wr_linear_prefill_%s_%d", wr_linear_kind_name(kind), plan->tokens);
     wr_launch_spec spec = {.kernel = name,
                            .blocks = plan->blocks,
                            .threads = plan->threads,
                            .shared_bytes = plan->shared_bytes,
-                           .params = &p,
-                           .params_bytes = sizeof p};
+                           .params = p,
+                           .params_bytes = sizeof *p};
     return wr_launch(launcher, &spec, err);
 }
 
-static weir_status launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+static weir_status no_plan(const wr_step *step, weir_error *err) {
     const wr_linear_args *a = step->args;
+    return WR_FAIL(err, WEIR_E_STATE, "linear of %lld rows by %lld x %lld x %lld weights: no tile fits",
+                   (long long)wr_linear_rows_of_x(step), (long long)a->experts, (long long)a->rows, (long long)a->cols);
+}
+
+weir_status wr_linear_prefill_launch(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
+                                     weir_error *err) {
+    wr_prefill_params p = {.x = step->prepared, .m_pad = padded(wr_linear_rows_of_x(step))};
+    return launch_tiles(step, plan, &p, launcher, err);
+}
+static weir_status launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_prefill_plan plan;
-    if (!plan_of(step, &plan))
-        return WR_FAIL(err, WEIR_E_STATE, "linear of %lld rows by %lld x %lld weights: no tile fits",
-                       (long long)rows_of(step), (long long)a->rows, (long long)a->cols);
+    if (!plan_of(step, &plan)) return no_plan(step, err);
     return wr_linear_prefill_launch(step, &plan, launcher, err);
 }
 
@@ -215,3 +244,63 @@ const wr_kernel_row wr_cuda_linear_prefill_row = {.name = "prefill",
                                                   .prepare_launch = prepare,
                                                   .prepare_input = 0,
                                                   .prepare_bytes = prepare_bytes};
+
+/* ---- experts: rows sorted by expert (kernels/linear_gather.cu), each job a token tile ---- */
+
+static bool gather_fits(const wr_step *step) {
+    const wr_linear_args *a = step->args;
+    wr_prefill_plan plan;
+    int64_t m = wr_linear_rows_of_x(step);
+    return gathers(step) && a->packed && a->experts >= 1 && a->experts <= WR_SORT_MAX_EXPERTS &&
+           m >= WR_PREFILL_MIN_ROWS && m / a->experts >= WR_PREFILL_MIN_EXPERT_ROWS && plan_of(step, &plan);
+}
+
+/* Scratch: the jobs, then the prepared activations, every job with room for a whole tile. */
+typedef struct gather_layout {
+    int64_t max_jobs, m_pad;
+    size_t x, end;
+} gather_layout;
+static gather_layout gather_layout_of(const wr_step *step, const wr_prefill_plan *plan) {
+    const wr_linear_args *a = step->args;
+    int64_t m = wr_linear_rows_of_x(step);
+    gather_layout at = {.max_jobs = most_tiles(m, a->experts, plan->tokens)};
+    size_t jobs = sizeof(wr_linear_jobs) + (size_t)at.max_jobs * sizeof(wr_linear_job) + (size_t)m * 4;
+    at.m_pad = at.max_jobs * plan->tokens;
+    at.x = (jobs + 127) / 128 * 128;
+    at.end = at.x + (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128;
+    return at;
+}
+static size_t gather_scratch(const wr_step *step, int n_threads) {
+    (void)n_threads;
+    wr_prefill_plan plan;
+    return plan_of(step, &plan) ? gather_layout_of(step, &plan).end : 0;
+}
+
+static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    const wr_linear_args *a = step->args;
+    wr_prefill_plan plan;
+    if (!plan_of(step, &plan)) return no_plan(step, err);
+    gather_layout at = gather_layout_of(step, &plan);
+    void *x = (char *)step->scratch + at.x;
+    wr_linear_sort_params sort = {.ids = step->in[1].data,
+                                  .jobs = step->scratch,
+                                  .rows = wr_linear_rows_of_x(step),
+                                  .max_jobs = at.max_jobs,
+                                  .experts = (int32_t)a->experts,
+                                  .most = plan.tokens};
+    wr_launch_spec spec = {.kernel = "wr_linear_sort",
+                           .blocks = 1,
+                           .threads = WR_SORT_THREADS,
+                           .shared_bytes = (size_t)(a->experts + 1) * 4,
+                           .params = &sort,
+                           .params_bytes = sizeof sort};
+    WR_TRY(wr_launch(launcher, &spec, err));
+    wr_prefill_prepare_params prepared = {
+        .out = x, .jobs = sort.jobs, .max_jobs = at.max_jobs, .m_pad = at.m_pad, .job_tokens = plan.tokens};
+    WR_TRY(launch_prepare(step, &prepared, launcher, err));
+    wr_prefill_params p = {.x = x, .m_pad = at.m_pad, .jobs = sort.jobs, .max_jobs = at.max_jobs};
+    return launch_tiles(step, &plan, &p, launcher, err);
+}
+
+const wr_kernel_row wr_cuda_gather_prefill_row = {
+    .name = "prefill", .fits = gather_fits, .scratch_bytes = gather_scratch, .launch = gather_launch};

@@ -15,7 +15,13 @@ typedef struct wr_prefill_plan {
     size_t shared_bytes;
 } wr_prefill_plan;
 
-enum { WR_PREFILL_MIN_ROWS = 17 }; /* fewer rows are the decode tiers' */
+enum {
+    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers' */
+    WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
+};
+
+/* GATHER_LINEAR of many rows; LINEAR and LINEAR_ADD have wr_cuda_linear_prefill_row (cuda/linear.h). */
+extern const wr_kernel_row wr_cuda_gather_prefill_row;
 
 /* m tokens by n weight rows, k tiles of 64 columns. False: this tier cannot serve it. */
 bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,

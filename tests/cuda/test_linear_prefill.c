@@ -1,5 +1,6 @@
 /* The tier of many rows: its bits against the chain that the contract describes, for every shape of tiles; every kind
- * of weight against the CPU reference; what it writes and what it must not read; the choice of tiles. */
+ * of weight against the truth and against the family's reference row; what it writes and what it must not read; the
+ * choice of tiles. */
 #include "step_test.h"
 
 #include "cpu/ref/dequant.h"
@@ -36,15 +37,16 @@ static void tame_blocks(weir_quant_mode mode, uint8_t *bytes, int64_t n, uint64_
             put(WEIR_DTYPE_F16, bytes + b * step + first + 2 * i, 0, 0.01f * unit(seed + (uint64_t)(2 * b + i)));
 }
 
-static weight new_weight(format f, int64_t rows, int64_t cols, uint64_t seed) {
+static weight new_experts(format f, int64_t experts, int64_t rows, int64_t cols, uint64_t seed) {
     weight w = {.args = {.quant = wr_linear_quant(f.quant),
                          .weight_dtype = f.dtype,
                          .out_dtype = WEIR_DTYPE_F32,
                          .global_scale = f.quant.mode == WEIR_QUANT_NVFP4 ? 0.375f : 1,
-                         .experts = 1,
+                         .experts = experts,
                          .rows = rows,
                          .cols = cols}};
     weir_quant q = w.args.quant;
+    rows *= experts;
     int64_t n = rows * wr_weight_row_bytes(&w.args);
     uint8_t *bytes = w.data = malloc((size_t)n);
     for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)(mix(seed + (uint64_t)i) >> 20);
@@ -74,27 +76,37 @@ static weight new_weight(format f, int64_t rows, int64_t cols, uint64_t seed) {
     w.args.packed = 1;
     return w;
 }
+static weight new_weight(format f, int64_t rows, int64_t cols, uint64_t seed) {
+    return new_experts(f, 1, rows, cols, seed);
+}
 static void free_weight(weight *w) {
     free(w->data);
     free(w->scales);
     free(w->biases);
     free(w->packed);
 }
-static void weight_row(const weight *w, int64_t row, float *out) {
+static void weight_row(const weight *w, int64_t expert, int64_t row, float *out) {
     wr_linear_args args = w->args;
     args.packed = 0;
-    wr_dequant_row(&args, w->data, w->scales, w->biases, 0, row, out);
+    wr_dequant_row(&args, w->data, w->scales, w->biases, expert, row, out);
 }
 
 /* y = x W^T by the row, with the given plan or, when it is NULL, the one that the row chooses. Memory that the prepare
  * step leaves alone is NaN. */
-static void run(const weight *w, const wr_tensor *x, const wr_prefill_plan *plan, const cloth *y) {
+static void run_add(const weight *w, const wr_tensor *x, const wr_tensor *addend, const wr_prefill_plan *plan,
+                    const cloth *y) {
     const wr_kernel_row *row = &wr_cuda_linear_prefill_row;
     weir_error err = {0};
-    wr_tensor in[2] = {*x, {.data = w->packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1}};
-    in[1].shape[0] = (int64_t)wr_cuda_packed_bytes(&w->args);
-    wr_step step = {
-        .op = WR_OP_LINEAR, .args = &w->args, .out = y->t, .n_in = 2, .in = in, .device = wr_emulate_traits()};
+    wr_tensor in[3] = {*x}, packed = {.data = w->packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1, .strides = {1}};
+    packed.shape[0] = (int64_t)wr_cuda_packed_bytes(&w->args);
+    if (addend) in[1] = *addend;
+    in[addend ? 2 : 1] = packed;
+    wr_step step = {.op = addend ? WR_OP_LINEAR_ADD : WR_OP_LINEAR,
+                    .args = &w->args,
+                    .out = y->t,
+                    .n_in = addend ? 3 : 2,
+                    .in = in,
+                    .device = wr_emulate_traits()};
     size_t bytes = row->prepare_bytes(&step);
     uint8_t *prepared = aligned_alloc(256, (bytes + 511) / 256 * 256);
     memset(prepared, POISON, (bytes + 511) / 256 * 256);
@@ -113,28 +125,39 @@ static void run(const weight *w, const wr_tensor *x, const wr_prefill_plan *plan
     check_canaries(y);
 }
 
+static void run(const weight *w, const wr_tensor *x, const wr_prefill_plan *plan, const cloth *y) {
+    run_add(w, x, NULL, plan, y);
+}
+/* By the reference row of the family. */
+static void run_reference(const weight *w, const wr_tensor *x, const cloth *y) {
+    wr_tensor in[2] = {*x, {.data = w->packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1}};
+    wr_step step = {.op = WR_OP_LINEAR, .args = &w->args, .n_in = 2, .in = in};
+    assert_true(run_row(wr_cuda_linear_rows(WR_OP_LINEAR), "ref", &step, y));
+}
+
 /* What the contract says, with the emulation's meaning of a k16 step: slices are chains from 0, added in order. Exact
- * for weights that are bf16 numbers. */
-static void chain(const weight *w, const wr_tensor *x, const cloth *y) {
-    int64_t rows = w->args.rows, cols = w->args.cols, m = x->shape[0];
+ * for weights that are bf16 numbers. x: a row of it. */
+static float chain_of(const wr_tensor *x, int64_t row, const float *weights, int64_t cols) {
     int64_t per = wr_linear_slice_tiles(cols) * WR_TILE_COLS;
-    float *weights = malloc((size_t)cols * sizeof *weights);
-    for (int64_t n = 0; n < rows; n++) {
-        weight_row(w, n, weights);
-        for (int64_t t = 0; t < m; t++) {
-            float total = 0;
-            for (int64_t first = 0; first < cols; first += per) {
-                float c = 0;
-                for (int64_t k = first; k < first + per && k < cols; k += 16) {
-                    double s = 0;
-                    for (int64_t i = k; i < k + 16 && i < cols; i++)
-                        s += (double)wr_bf16_to_f32(wr_f32_to_bf16(get_float(x, t * cols + i))) * (double)weights[i];
-                    c = (float)((double)c + s);
-                }
-                total += c;
-            }
-            put_float(&y->t, t * rows + n, total);
+    float total = 0;
+    for (int64_t first = 0; first < cols; first += per) {
+        float c = 0;
+        for (int64_t k = first; k < first + per && k < cols; k += 16) {
+            double s = 0;
+            for (int64_t i = k; i < k + 16 && i < cols; i++)
+                s += (double)wr_bf16_to_f32(wr_f32_to_bf16(get_float(x, row * cols + i))) * (double)weights[i];
+            c = (float)((double)c + s);
         }
+        total += c;
+    }
+    return total;
+}
+static void chain(const weight *w, const wr_tensor *x, const cloth *y) {
+    float *weights = malloc((size_t)w->args.cols * sizeof *weights);
+    for (int64_t n = 0; n < w->args.rows; n++) {
+        weight_row(w, 0, n, weights);
+        for (int64_t t = 0; t < x->shape[0]; t++)
+            put_float(&y->t, t * w->args.rows + n, chain_of(x, t, weights, w->args.cols));
     }
     free(weights);
 }
@@ -239,7 +262,7 @@ static double relative_error(const weight *w, const wr_tensor *x, const cloth *y
     float *weights = malloc((size_t)cols * sizeof *weights);
     double error = 0, all = 0;
     for (int64_t n = 0; n < rows; n++) {
-        weight_row(w, n, weights);
+        weight_row(w, 0, n, weights);
         for (int64_t t = 0; t < m; t++) {
             double sum = 0;
             for (int64_t i = 0; i < cols; i++) sum += (double)get_float(x, t * cols + i) * (double)weights[i];
@@ -252,7 +275,7 @@ static double relative_error(const weight *w, const wr_tensor *x, const cloth *y
     return sqrt(error / all);
 }
 
-static void every_kind_of_weight_is_near_the_reference_and_equal_in_all_shapes(void **state) {
+static void every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_row(void **state) {
     (void)state;
     enum { M = 37, N = 80, K = 768 };
     bool seen[WR_KIND_COUNT] = {false};
@@ -263,6 +286,10 @@ static void every_kind_of_weight_is_near_the_reference_and_equal_in_all_shapes(v
         run(&w, &x.t, NULL, &first);
         double error = relative_error(&w, &x.t, &first);
         if (!(error < 0x1p-9)) fail_msg("%s: relative error %g", wr_linear_kind_name(w.kind), error);
+        cloth reference = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){M, N}, 0);
+        run_reference(&w, &x.t, &reference);
+        check_equal(&first, &reference, wr_linear_kind_name(w.kind));
+        free_cloth(&reference);
         for (int width = 32; width <= 128; width *= 2) {
             wr_prefill_plan plan;
             if (!wr_linear_prefill_shape(width, 1, 2, M, N, w.kind, wr_emulate_traits(), &plan)) continue;
@@ -301,6 +328,82 @@ static void inputs_and_outputs_have_every_float_type_and_any_alignment(void **st
                 free_cloth(&want);
             }
         }
+        free_weight(&w);
+    }
+}
+
+static void an_addend_is_added_before_the_rounding(void **state) {
+    (void)state;
+    static const weir_dtype types[] = {WEIR_DTYPE_F32, WEIR_DTYPE_BF16, WEIR_DTYPE_F16};
+    for (int n = 88; n <= 91; n += 3) {
+        weight w = new_weight(dense, n, 328, 1);
+        cloth x = tokens(WEIR_DTYPE_BF16, 35, 328, 0, 2), exact;
+        exact = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){35, n}, 0);
+        chain(&w, &x.t, &exact);
+        for (int i = 0; i < COUNT(types); i++) {
+            cloth add = tokens(types[i], 35, n, 1, 9), got = new_output(types[i], 2, (int64_t[]){35, n}, 0);
+            cloth want = new_output(types[i], 2, (int64_t[]){35, n}, 0);
+            for (int64_t e = 0; e < 35 * n; e++) put_float(&want.t, e, get_float(&exact.t, e) + get_float(&add.t, e));
+            run_add(&w, &x.t, &add.t, NULL, &got);
+            check_equal(&got, &want, "addend");
+            free_cloth(&add);
+            free_cloth(&got);
+            free_cloth(&want);
+        }
+        free_cloth(&x);
+        free_cloth(&exact);
+        free_weight(&w);
+    }
+}
+
+/* Experts with none, one, a few and very many rows; ids that name no expert. */
+static void rows_go_through_their_own_expert(void **state) {
+    (void)state;
+    static const struct {
+        int64_t m, experts, n, k;
+    } sizes[] = {{200, 5, 72, 840}, {97, 2, 150, 128}, {40, 1, 64, 64}, {330, 3, 16, 200}};
+    for (int s = 0; s < COUNT(sizes); s++) {
+        int64_t m = sizes[s].m, experts = sizes[s].experts, n = sizes[s].n, k = sizes[s].k;
+        weight w = new_experts(dense, experts, n, k, 21);
+        cloth x = tokens(WEIR_DTYPE_BF16, m, k, 0, 4), got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
+        cloth want = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
+        int32_t *ids = malloc((size_t)m * sizeof *ids);
+        for (int64_t i = 0; i < m; i++)
+            ids[i] = i == 3 ? -1 : i % 50 == 7 ? (int32_t)experts : i == 5 ? 0 : i % 3 ? (int32_t)experts - 1 : 1;
+        if (experts > 1 && s == 0)
+            for (int64_t i = 60; i < 75; i++) ids[i] = 2;
+        float *weights = malloc((size_t)k * sizeof *weights);
+        for (int64_t e = 0; e < n * m; e++) {
+            bool known = ids[e / n] >= 0 && ids[e / n] < experts;
+            if (known) weight_row(&w, ids[e / n], e % n, weights);
+            put_float(&want.t, e, known ? chain_of(&x.t, e / n, weights, k) : NAN);
+        }
+        free(weights);
+        wr_tensor in[3] = {x.t,
+                           {.data = ids, .dtype = WEIR_DTYPE_I32, .n_dims = 1, .shape = {m}, .strides = {1}},
+                           {.data = w.packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1}};
+        wr_step step = {.op = WR_OP_GATHER_LINEAR,
+                        .args = &w.args,
+                        .out = got.t,
+                        .n_in = 3,
+                        .in = in,
+                        .device = wr_emulate_traits()};
+        const wr_kernel_row *row = &wr_cuda_gather_prefill_row;
+        weir_error err = {0};
+        assert_true(row->fits(&step));
+        assert_false(wr_cuda_linear_prefill_row.fits(&step));
+        size_t bytes = row->scratch_bytes(&step, 1), room = (bytes + 255) / 256 * 256 + 256;
+        uint8_t *scratch = step.scratch = aligned_alloc(256, room);
+        memset(scratch, POISON, room);
+        assert_int_equal(row->launch(&step, NULL, &err), WEIR_OK);
+        for (size_t i = bytes; i < room; i++) assert_int_equal(scratch[i], POISON);
+        check_canaries(&got);
+        check_equal(&got, &want, "experts");
+        free(scratch);
+        free(ids);
+        free_cloth(&x);
+        free_cloth(&got);
+        free_cloth(&want);
         free_weight(&w);
     }
 }
@@ -385,8 +488,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_shape_has_the_bits_of_the_chain),
         cmocka_unit_test(a_ring_of_few_stages_gives_the_same_bits),
-        cmocka_unit_test(every_kind_of_weight_is_near_the_reference_and_equal_in_all_shapes),
+        cmocka_unit_test(every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_row),
         cmocka_unit_test(inputs_and_outputs_have_every_float_type_and_any_alignment),
+        cmocka_unit_test(an_addend_is_added_before_the_rounding),
+        cmocka_unit_test(rows_go_through_their_own_expert),
         cmocka_unit_test(a_bad_token_spoils_its_own_row_only),
         cmocka_unit_test(choices_keep_the_card_busy),
         cmocka_unit_test(every_choice_fits_the_card),

@@ -21,8 +21,17 @@ WR_DEVICE uint4 load8(const void *x, int dtype, i64 at, i64 left, bool vector) {
 WR_KERNEL(wr_linear_prefill_prepare, wr_prefill_prepare_params, 256, 1) {
     wr_grid_launch();
     wr_grid_wait();
-    const i64 token = blockIdx.x, m = p.m;
-    const i64 row = p.source ? p.source[token] : token < m ? token : -1;
+    const i64 token = blockIdx.x;
+    i64 row = token < p.m ? token : -1;
+    if (p.jobs) {
+        const i64 j = token / p.job_tokens;
+        const int i = (int)(token - j * p.job_tokens);
+        if (j >= p.jobs->n) return;
+        const wr_linear_job *list = (const wr_linear_job *)(p.jobs + 1);
+        const wr_linear_job job = list[j];
+        if (job.expert < 0 || i >= (job.count + 7) / 8 * 8) return;
+        row = i < job.count ? ((const i32 *)(list + p.max_jobs))[job.first + i] : -1;
+    }
     const i64 pieces = (i64)p.k_tiles * 8;
     const bool vector = (u64)p.x % 16 == 0 && p.cols % 8 == 0;
     u8 *out = (u8 *)p.out + token * 128;

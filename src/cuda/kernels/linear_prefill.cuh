@@ -34,14 +34,16 @@
 
 /* ---- what all roles share ---- */
 
-/* A tile of the output: `count` tokens from prepared token `first`; weight rows from row tile `row_tile` on. */
+/* A tile of the output: `count` tokens from prepared token `first`; weight rows from row tile `row_tile` on. expert -1:
+ * there is no such expert, and the tokens give NaN. */
 typedef struct place {
     i64 first;
     int count, expert, row_tile;
+    const i32 *order; /* rows of y; NULL: first, first + 1, .. */
 } place;
 
 template <int T> WR_DEVICE int token_tiles_of(const wr_prefill_params &p) {
-    return p.tiles ? *p.n_tiles : (int)((p.m + T - 1) / T);
+    return p.jobs ? p.jobs->n : (int)((p.m + T - 1) / T);
 }
 template <int T> WR_DEVICE int count_tiles(const wr_prefill_params &p) {
     return token_tiles_of<T>(p) * ((p.n_row_tiles + 4 * p.halves - 1) / (4 * p.halves));
@@ -56,15 +58,16 @@ template <int T> WR_DEVICE place place_of(const wr_prefill_params &p, int index)
     const int inside = index - super * across, tile = super + inside % wide;
     place at;
     at.row_tile = inside / wide * 4 * p.halves;
-    if (p.tiles) {
-        const wr_prefill_tile t = p.tiles[tile];
-        at.first = t.first;
-        at.count = t.count;
-        at.expert = t.expert;
+    at.first = (i64)tile * T;
+    if (p.jobs) {
+        const wr_linear_job job = ((const wr_linear_job *)(p.jobs + 1))[tile];
+        at.count = job.count;
+        at.expert = job.expert;
+        at.order = (const i32 *)((const wr_linear_job *)(p.jobs + 1) + p.max_jobs) + job.first;
     } else {
-        at.first = (i64)tile * T;
         at.count = (int)(p.m - at.first < T ? p.m - at.first : T);
         at.expert = 0;
+        at.order = nullptr;
     }
     return at;
 }
@@ -117,7 +120,7 @@ template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, 
     ring r = {0, 0};
     int early = 0;
     /* Weights are nobody's output, so the first stages may be filled with them while the kernel before still runs. */
-    if (!p.tiles && (int)blockIdx.x < count_tiles<T>(p)) {
+    if (!p.jobs && (int)blockIdx.x < count_tiles<T>(p)) {
         const place at = place_of<T>(p, (int)blockIdx.x);
         for (int slice = group; slice < p.slices && early < p.stages; slice += p.groups) {
             const int length = slice_length(p, slice);
@@ -132,6 +135,7 @@ template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, 
     const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
     for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
         const place at = place_of<T>(p, index);
+        if (at.expert < 0) continue;
         for (int slice = group; slice < p.slices; slice += p.groups) {
             const int first = slice * p.slice_tiles, end = first + slice_length(p, slice);
             for (int k_tile = first; k_tile < end; k_tile++) {
@@ -262,13 +266,13 @@ WR_DEVICE void store8(const wr_prefill_params &p, const float *from, i64 row, i6
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             if (n + i >= p.n) break;
-            wr_store_float(p.y, p.dtype, at + i, p.addend ? v[i] + p.addend[at + i] : v[i]);
+            wr_store_float(p.y, p.dtype, at + i, p.addend ? v[i] + wr_load_float(p.addend, p.dtype, at + i) : v[i]);
         }
         return;
     }
     if (p.addend) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) v[i] += p.addend[at + i];
+        for (int i = 0; i < 8; i++) v[i] += wr_load_float(p.addend, p.dtype, at + i);
     }
     if (p.dtype == WEIR_DTYPE_F32) {
         float4 *y = (float4 *)((float *)p.y + at);
@@ -311,7 +315,7 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
             for (int i = self->thread / 8; i < WR_PREFILL_CHUNK; i += 16) {
                 const int t = chunk * WR_PREFILL_CHUNK + i;
                 if (t >= at.count || n >= p.n) continue;
-                const i64 to = p.target ? p.target[at.first + t] : at.first + t;
+                const i64 to = at.order ? at.order[t] : at.first + t;
                 store8(p, turn + i * WR_PREFILL_PITCH + self->thread % 8 * 8, to, n, vector);
             }
         }
@@ -334,6 +338,13 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     wr_grid_wait();
     const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
     for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
+        const place at = place_of<T>(p, index);
+        if (at.expert < 0) {
+#pragma unroll
+            for (int i = 0; i < T / 2; i++) total[i] = wr_bits_f32(0x7FC00000u);
+            if (self.group == 0) finish<T>(p, &self, total, at);
+            continue;
+        }
         int owed = 0; /* slices of the last round that are not in total yet, with the own one */
 #pragma unroll
         for (int i = 0; i < T / 2; i++) total[i] = 0.f;
@@ -354,7 +365,7 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
         }
         if (self.group == 0) {
             if (owed) take_sums<T>(p, &self, total, owed, &parities);
-            finish<T>(p, &self, total, place_of<T>(p, index));
+            finish<T>(p, &self, total, at);
         }
     }
 }

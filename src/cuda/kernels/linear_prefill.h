@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "cuda/kernels/linear.h"
+
 enum {
     WR_PREFILL_MAX_GROUPS = 4, /* warpgroups that multiply; one more warp brings tiles */
     WR_PREFILL_STAGES = 12,    /* at most, of the ring */
@@ -23,33 +25,31 @@ enum {
     X(F16)                                                                                                             \
     X(H4_64)                                                                                                           \
     X(H8_64)                                                                                                           \
-    X(H4_32) X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K)      \
+    X(H4_32)                                                                                                           \
+    X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K)               \
         X(Q6_K) /* 128 */
 
-/* Activations for the kernel: bf16, zeros after cols. out: k tile, then token, then 64 values, as 16-byte pieces
- * swizzled for wgmma: [k_tiles][m_pad][8 pieces], piece c of token r at c ^ (r & 7). */
+/* Activations for the kernel: bf16, zeros after cols and after the last token. out: k tile, then token, then 64 values,
+ * as 16-byte pieces swizzled for wgmma: [k_tiles][m_pad][8 pieces], piece c of token r at c ^ (r & 7). With jobs, job j
+ * (linear.h) has the tokens from j * job_tokens on; no more of them are written than the job has, rounded up to 8. */
 typedef struct wr_prefill_prepare_params {
     const void *x; /* [m, cols] */
     void *out;
-    const int32_t *source; /* NULL, or for each token of out its row in x; -1: zeros */
+    const wr_linear_jobs *jobs; /* NULL: token i is row i */
+    int64_t max_jobs;
     int64_t m, m_pad, cols;
     int32_t k_tiles, dtype;
+    int32_t job_tokens;
 } wr_prefill_prepare_params;
-
-/* A run of tokens that one expert serves. */
-typedef struct wr_prefill_tile {
-    int32_t expert, first, count, unused; /* first: of the prepared tokens, a multiple of 8 */
-} wr_prefill_tile;
 
 /* y [m, n] = (x W^T) * unscale * global_scale + addend */
 typedef struct wr_prefill_params {
     const void *w; /* packed */
     const void *x; /* prepared */
     void *y;
-    const float *addend;          /* NULL, or [m, n] */
-    const wr_prefill_tile *tiles; /* NULL: tokens 0..m in tiles of T */
-    const int32_t *n_tiles;       /* with tiles: how many there are */
-    const int32_t *target;        /* with tiles: row of y for each prepared token */
+    const void *addend;         /* NULL, or [m, n] of y's dtype */
+    const wr_linear_jobs *jobs; /* NULL: tokens 0..m. Else job j has prepared tokens j * T .. */
+    int64_t max_jobs;
     int64_t expert_bytes;
     int64_t m, m_pad, n;
     float unscale, global_scale;
