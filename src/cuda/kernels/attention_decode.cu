@@ -353,7 +353,7 @@ template <int E> WR_DEVICE void merge_parts(const wr_attn_params *p, const decod
             for (int i = 0; i < AHEAD; i++) {
                 if (s + i >= item->tile_spans) break;
                 i64 at = part + (s + i) * stride;
-                parts[i] = *(const uint4 *)(p->partial + at * E + column);
+                parts[i] = wr_load16_l2(p->partial + at * E + column);
                 ml[i] = *(const uint2 *)(p->partial_ml + at * 2);
             }
 #pragma unroll
@@ -380,6 +380,7 @@ template <int E> WR_DEVICE void merge_parts(const wr_attn_params *p, const decod
  * takes pieces from the left, the second from the right, and so on, so that a multiprocessor with a long one gets a
  * short one too. */
 WR_DEVICE u32 first_piece(int n_rows_of_blocks) {
+    if (gridDim.x % (u32)n_rows_of_blocks != 0) return blockIdx.x;
     u32 width = gridDim.x / (u32)n_rows_of_blocks, row = blockIdx.x / width, column = blockIdx.x % width;
     return row * width + ((row & 1) ? width - 1 - column : column);
 }
@@ -407,6 +408,8 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
         __syncthreads();
         if (dealt && threadIdx.x == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
         i32 page[PAGES];
+#pragma unroll
+        for (int i = 0; i < PAGES; i++) page[i] = -1;
         if (it->block <= it->last) {
 #pragma unroll
             for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, it->block * PAGES + i);

@@ -91,6 +91,7 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
                 }
             sums[w] += __shfl_xor_sync(0xFFFFFFFFu, sums[w], 1);
             sums[w] += __shfl_xor_sync(0xFFFFFFFFu, sums[w], 2);
+            sums[w] = __shfl_sync(0xFFFFFFFFu, sums[w], 0);
         }
         span_l = fmaf(span_l, decay, ((sums[0] + sums[1]) + sums[2]) + sums[3]);
         for (i64 column = 0; column < columns; column += 8) {

@@ -1,0 +1,485 @@
+/* Paged attention on the emulated card: the decode kernel behind its schedule against the CPU reference's values and
+ * the reference kernel's bits; a row's bits alone and in company; what the schedule lists. */
+#include "step_test.h"
+
+#include "cuda/attention.h"
+
+#define F32  WEIR_DTYPE_F32
+#define F16  WEIR_DTYPE_F16
+#define BF16 WEIR_DTYPE_BF16
+
+enum { MAX_ROWS = 200 };
+
+typedef struct row {
+    int seq, pos;
+} row;
+
+typedef struct scene {
+    int d, e, kv_heads, group, page, max_pages, n_seqs, window, skew;
+    float softcap, scale; /* scale 0: 3 / sqrt(d) */
+    bool sinks, hopper;
+    weir_dtype q, k, v, out;
+    int missing; /* this page of each sequence does not exist; 0: all do */
+    int n_rows;
+    row rows[MAX_ROWS];
+} scene;
+
+typedef struct stage {
+    wr_attention_args args;
+    cloth in[7];
+    wr_tensor tensors[7];
+    wr_step step;
+} stage;
+
+/* Pages of a sequence lie scattered; keys that nobody has written are NaN, and so are the pages of nobody. Table
+ * entries after a sequence's last key name no page. */
+static void fill_pages(const scene *c, stage *s) {
+    int32_t *table = s->in[3].t.data;
+    for (int seq = 0; seq < c->n_seqs; seq++) {
+        int n_keys = 0;
+        for (int i = 0; i < c->n_rows; i++)
+            if (c->rows[i].seq == seq && c->rows[i].pos >= n_keys) n_keys = c->rows[i].pos + 1;
+        for (int page = 0; page < c->max_pages; page++) {
+            int at = 1 + page * c->n_seqs + (page % 2 ? seq : c->n_seqs - 1 - seq);
+            bool there = page * c->page < n_keys && !(c->missing && page == c->missing);
+            table[seq * c->max_pages + page] = there ? at : page % 2 ? -1 : 1 << 20;
+            for (int kv = 0; kv < 2; kv++) {
+                const wr_tensor *t = &s->in[1 + kv].t;
+                int64_t width = t->shape[2] * t->shape[3];
+                for (int key = page * c->page; key < (page + 1) * c->page && key < n_keys; key++)
+                    for (int64_t j = 0; j < width; j++)
+                        put_float(
+                            t, ((int64_t)at * c->page + key % c->page) * width + j,
+                            (float)(mix((uint64_t)(((seq * 7 + kv) * 100000 + key) * width + j)) >> 40) * 0x1p-23f - 1);
+            }
+        }
+    }
+}
+
+/* Query row i is filled from its sequence and position only. */
+static void fill_queries(const scene *c, stage *s) {
+    const wr_tensor *q = &s->in[0].t;
+    int64_t width = q->shape[1] * q->shape[2];
+    for (int i = 0; i < c->n_rows; i++)
+        for (int64_t j = 0; j < width; j++)
+            put_float(
+                q, i * width + j,
+                (float)(mix((uint64_t)((c->rows[i].seq * 31 + 11) * 65536 + c->rows[i].pos) * 4099 + (uint64_t)j) >>
+                        40) *
+                        0x1p-23f -
+                    1);
+}
+
+static stage *open_stage(scene *c) {
+    stage *s = calloc(1, sizeof *s);
+    if (!c->page) c->page = 64;
+    if (!c->e) c->e = c->d;
+    if (!c->k) c->k = BF16;
+    if (!c->v) c->v = c->k;
+    if (!c->q) c->q = c->k;
+    if (!c->out) c->out = c->q;
+    for (int i = 0; i < c->n_rows; i++) {
+        if (c->rows[i].seq >= c->n_seqs) c->n_seqs = c->rows[i].seq + 1;
+        if (c->rows[i].pos / c->page >= c->max_pages) c->max_pages = c->rows[i].pos / c->page + 1;
+    }
+    int64_t heads = (int64_t)c->kv_heads * c->group, n_pages = 1 + (int64_t)c->n_seqs * c->max_pages;
+    int64_t q[] = {c->n_rows, heads, c->d}, k[] = {n_pages, c->page, c->kv_heads, c->d},
+            v[] = {n_pages, c->page, c->kv_heads, c->e}, table[] = {c->n_seqs, c->max_pages};
+    s->args = (wr_attention_args){.scale = c->scale != 0 ? c->scale : 3 / sqrtf((float)c->d),
+                                  .softcap = c->softcap,
+                                  .causal = true,
+                                  .has_sinks = c->sinks,
+                                  .window = c->window};
+    s->in[0] = new_input(c->q, 3, q, NULL, c->skew);
+    s->in[1] = new_input(c->k, 4, k, NULL, c->skew);
+    s->in[2] = new_input(c->v, 4, v, NULL, c->skew);
+    s->in[3] = new_input(WEIR_DTYPE_I32, 2, table, NULL, 0);
+    s->in[4] = new_input(WEIR_DTYPE_I32, 1, q, NULL, 0);
+    s->in[5] = new_input(WEIR_DTYPE_I32, 1, q, NULL, 0);
+    s->in[6] = new_input(F32, 1, &heads, NULL, 0);
+    fill_tame(&s->in[6].t, 6, 2);
+    fill_pages(c, s);
+    fill_queries(c, s);
+    for (int i = 0; i < c->n_rows; i++) {
+        ((int32_t *)s->in[4].t.data)[i] = c->rows[i].seq;
+        ((int32_t *)s->in[5].t.data)[i] = c->rows[i].pos;
+    }
+    for (int i = 0; i < 7; i++) s->tensors[i] = s->in[i].t;
+    s->step = (wr_step){.op = WR_OP_PAGED_ATTENTION,
+                        .args = &s->args,
+                        .in = s->tensors,
+                        .n_in = 6 + c->sinks,
+                        .device = c->hopper ? wr_emulate_traits() : wr_emulate_traits_plain()};
+    return s;
+}
+
+static void close_stage(stage *s) {
+    for (int i = 0; i < 7; i++) free_cloth(&s->in[i]);
+    free(s);
+}
+
+static cloth new_result(const scene *c) {
+    int64_t dims[] = {c->n_rows, (int64_t)c->kv_heads * c->group, c->e};
+    return new_output(c->out, 3, dims, c->skew);
+}
+
+/* The schedule as the row prepares it; free_cloth it. */
+static cloth prepare(stage *s, const wr_kernel_row *kernels) {
+    int64_t bytes = (int64_t)kernels->prepare_bytes(&s->step);
+    cloth prepared = new_cloth(WEIR_DTYPE_U8, 1, &bytes, NULL, 0, POISON);
+    memset(prepared.base, CANARY, GUARD);
+    memset(prepared.base + GUARD + bytes, CANARY, prepared.bytes - GUARD - (size_t)bytes);
+    s->step.scratch = prepared.t.data;
+    weir_error err = {0};
+    if (kernels->prepare_launch(&s->step, NULL, &err) != WEIR_OK) fail_msg("prepare: %s", err.message);
+    check_canaries(&prepared);
+    return prepared;
+}
+
+/* Runs the row called `name`; a second time with the same schedule when it has one, for the counters must be as before.
+ */
+static cloth run_paged(const scene *c, stage *s, const char *name) {
+    const wr_kernel_row *kernels = row_named(wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION), name);
+    cloth out = new_result(c), again = new_result(c);
+    s->step.out = out.t;
+    if (kernels->fits && !kernels->fits(&s->step)) fail_msg("%s does not take head size %d", name, c->d);
+    int64_t bytes = kernels->scratch_bytes ? (int64_t)kernels->scratch_bytes(&s->step, 1) : 0;
+    cloth scratch = new_cloth(WEIR_DTYPE_U8, 1, &bytes, NULL, 0, POISON), prepared = {.base = NULL};
+    if (kernels->prepare_launch) prepared = prepare(s, kernels);
+    weir_error err = {0};
+    s->step.prepared = prepared.t.data;
+    s->step.scratch = bytes ? scratch.t.data : NULL;
+    for (int i = 0; i < 2; i++) {
+        s->step.out = i ? again.t : out.t;
+        if (kernels->launch(&s->step, NULL, &err) != WEIR_OK) fail_msg("%s: %s", name, err.message);
+        if (!kernels->prepare_launch) break;
+        check_canaries(&prepared);
+        check_canaries(i ? &again : &out);
+        if (i) check_equal(&again, &out, "a second time");
+    }
+    free_cloth(&scratch), free_cloth(&prepared), free_cloth(&again);
+    return out;
+}
+
+static cloth run_cpu(const scene *c, stage *s) {
+    cloth out = new_result(c);
+    s->step.out = out.t;
+    s->step.scratch = malloc(wr_ref_attention_scratch(&s->step, 1) + 1);
+    wr_ref_paged_attention(&s->step, 0, 1);
+    free(s->step.scratch);
+    return out;
+}
+
+/* Weights are rounded to the type of the values (8 or 11 bits) and values reach 1; then the output is rounded. */
+static double slack(const scene *c) {
+    return c->k == F32 || c->v == F32 ? 2e-6 : c->k == F16 && c->q != BF16 ? 1.5e-3 : 6e-3;
+}
+
+static void describe(const scene *c, char *what, size_t size) {
+    snprintf(what, size, "D%d E%d, %d x %d heads, window %d, cap %g, %d rows, first %d of %d", c->d, c->e, c->kv_heads,
+             c->group, c->window, (double)c->softcap, c->n_rows, c->rows[0].pos, c->rows[0].seq);
+}
+
+static void check_scene(scene c) {
+    char what[160];
+    stage *s = open_stage(&c);
+    describe(&c, what, sizeof what);
+    cloth fast = run_paged(&c, s, "paged"), plain = run_paged(&c, s, "ref"), cpu = run_cpu(&c, s);
+    check_close(&plain, &cpu, 1, slack(&c), what);
+    check_close(&fast, &cpu, 1, slack(&c), what);
+    check_equal(&fast, &plain, what);
+    free_cloth(&fast), free_cloth(&plain), free_cloth(&cpu);
+    close_stage(s);
+}
+
+/* Only the reference kernel. */
+static void check_plain(scene c) {
+    char what[160];
+    stage *s = open_stage(&c);
+    describe(&c, what, sizeof what);
+    cloth plain = run_paged(&c, s, "ref"), cpu = run_cpu(&c, s);
+    check_close(&plain, &cpu, 1, slack(&c), what);
+    free_cloth(&plain), free_cloth(&cpu);
+    close_stage(s);
+}
+
+/* Every row of the scene, run alone, has the bits it has in company. */
+static void check_alone(scene c) {
+    stage *s = open_stage(&c);
+    cloth all = run_paged(&c, s, "paged");
+    size_t bytes = (size_t)(c.kv_heads * c.group * c.e) * weir_dtype_bytes(c.out);
+    for (int i = 0; i < c.n_rows; i++) {
+        scene one = c;
+        one.n_rows = 1;
+        one.rows[0] = c.rows[i];
+        /* The same pools: only the rows differ. */
+        stage *t = open_stage(&one);
+        for (int j = 1; j < 4; j++) t->tensors[j] = s->tensors[j];
+        cloth alone = run_paged(&one, t, "paged");
+        if (memcmp(alone.t.data, (char *)all.t.data + (size_t)i * bytes, bytes))
+            fail_msg("D%d: row %d (position %d of %d) is another alone than among %d", c.d, i, c.rows[i].pos,
+                     c.rows[i].seq, c.n_rows);
+        free_cloth(&alone);
+        close_stage(t);
+    }
+    free_cloth(&all);
+    close_stage(s);
+}
+
+static const int edges[] = {1, 63, 64, 65, 128, 129, 255, 256, 257, 511, 512, 513, 1100};
+
+static void every_length_is_right_at_every_head_size(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 128}, {256, 256}, {512, 512}};
+    for (int i = 0; i < COUNT(sizes); i++) {
+        scene c = {.d = sizes[i][0], .e = sizes[i][1], .kv_heads = 1, .group = 2 + i % 3};
+        bool few = sizes[i][0] > 128; /* the wide ones are slow here */
+        for (int j = 0; j < COUNT(edges); j++)
+            if (!few || j % 3 == 1 || edges[j] == 1100) c.rows[c.n_rows] = (row){c.n_rows, edges[j] - 1}, c.n_rows++;
+        check_scene(c);
+    }
+}
+
+static void other_types_are_right(void **state) {
+    (void)state;
+    static const weir_dtype types[][3] = {{BF16, F16, BF16}, {F32, F16, F32},  {F16, F16, F16},
+                                          {F32, BF16, F32},  {F16, BF16, F32}, {BF16, BF16, F16}};
+    for (int i = 0; i < COUNT(types); i++)
+        check_scene((scene){.d = i % 2 ? 128 : 64,
+                            .kv_heads = 2,
+                            .group = 2,
+                            .q = types[i][0],
+                            .k = types[i][1],
+                            .out = types[i][2],
+                            .n_rows = 3,
+                            .rows = {{0, 300}, {1, 40}, {0, 301}}});
+}
+
+static void every_group_is_right(void **state) {
+    (void)state;
+    static const int groups[] = {1, 3, 5, 8, 16, 20, 40};
+    for (int i = 0; i < COUNT(groups); i++)
+        check_scene((scene){.d = 64,
+                            .kv_heads = i % 2 + 1,
+                            .group = groups[i],
+                            .n_rows = 6,
+                            .rows = {{0, 126}, {0, 127}, {0, 128}, {0, 129}, {1, 77}, {2, 599}}});
+}
+
+static void windows_caps_and_sinks_are_right(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        static const int windows[] = {1, 64, 100, 300, 5000, 0};
+        scene c = {.d = i % 2 ? 256 : 128,
+                   .kv_heads = 1,
+                   .group = 4,
+                   .window = windows[i],
+                   .softcap = i >= 3 ? 2 : 0,
+                   .sinks = i % 2 == 0,
+                   .n_rows = 9};
+        for (int j = 0; j < 4; j++) c.rows[j] = (row){0, 510 + j};
+        for (int j = 0; j < 4; j++) c.rows[4 + j] = (row){1, j};
+        c.rows[8] = (row){2, 700};
+        check_scene(c);
+    }
+}
+
+/* Rows of no sequence, of a sequence that does not exist, and before the first key. */
+static void rows_that_see_nothing_give_zero(void **state) {
+    (void)state;
+    for (int sinks = 0; sinks < 2; sinks++)
+        check_scene(
+            (scene){.d = 64,
+                    .kv_heads = 2,
+                    .group = 4,
+                    .n_seqs = 3,
+                    .max_pages = 4,
+                    .sinks = sinks,
+                    .n_rows = 9,
+                    .rows = {{-1, 0}, {-1, 1}, {0, 5}, {-1, 77}, {1, -1}, {1, 0}, {1, 1}, {2, 100}, {-5, 200}}});
+}
+
+/* Pages that are not there, in the middle of a context, and positions past the table. */
+static void keys_on_no_page_are_not_seen(void **state) {
+    (void)state;
+    for (int d = 64; d <= 256; d += 192) {
+        scene c = {.d = d,
+                   .kv_heads = 1,
+                   .group = 2,
+                   .missing = 2,
+                   .n_rows = 5,
+                   .rows = {{0, 126}, {0, 127}, {0, 128}, {1, 400}, {0, 192}}};
+        check_scene(c);
+        stage *s = open_stage(&c);
+        ((int32_t *)s->in[5].t.data)[3] = 100000;
+        cloth fast = run_paged(&c, s, "paged"), cpu = run_cpu(&c, s);
+        check_close(&fast, &cpu, 1, slack(&c), "past the table");
+        free_cloth(&fast), free_cloth(&cpu);
+        close_stage(s);
+    }
+}
+
+static void pools_without_alignment_are_right(void **state) {
+    (void)state;
+    for (int d = 80; d <= 128; d += 48)
+        check_scene((scene){.d = d,
+                            .kv_heads = 1,
+                            .group = 3,
+                            .skew = 1,
+                            .sinks = true,
+                            .n_rows = 3,
+                            .rows = {{0, 300}, {1, 9}, {0, 10}}});
+}
+
+static void a_row_has_the_same_bits_alone(void **state) {
+    (void)state;
+    /* Sequences of many lengths, a run of eight tokens, rows in no order, twice the same row. */
+    scene c = {.d = 128, .kv_heads = 2, .group = 4, .n_rows = 20};
+    for (int i = 0; i < 8; i++) c.rows[i] = (row){0, 1020 + i};
+    for (int i = 8; i < 16; i++) c.rows[i] = (row){i - 7, 37 * i};
+    c.rows[16] = (row){3, 370}, c.rows[17] = (row){3, 100}, c.rows[18] = (row){0, 1027}, c.rows[19] = (row){1, 10};
+    check_alone(c);
+    c.d = 256, c.kv_heads = 1, c.window = 200, c.sinks = true, c.n_rows = 11;
+    check_alone(c);
+}
+
+static void long_contexts_are_right(void **state) {
+    (void)state;
+    /* On both sides of the place where spans grow: 2,048 keys (1,024 at head size 256). */
+    check_scene((scene){.d = 64, .kv_heads = 1, .group = 4, .n_rows = 3, .rows = {{0, 2047}, {0, 2048}, {1, 2600}}});
+    check_scene((scene){.d = 256, .kv_heads = 1, .group = 2, .n_rows = 2, .rows = {{0, 1023}, {0, 1300}}});
+}
+
+/* With the prefill kernel behind the same schedule. */
+static void runs_of_many_rows_have_the_reference_bits(void **state) {
+    (void)state;
+    for (int hopper = 0; hopper < 2; hopper++) {
+        scene c = {.d = 64, .kv_heads = 1, .group = 4, .hopper = hopper, .sinks = true};
+        for (int i = 0; i < 70; i++) c.rows[c.n_rows++] = (row){0, 200 + i};
+        for (int i = 0; i < 5; i++) c.rows[c.n_rows++] = (row){1, 600 + i};
+        c.rows[c.n_rows++] = (row){-1, 0};
+        for (int i = 0; i < 64; i++) c.rows[c.n_rows++] = (row){2, i};
+        check_scene(c);
+    }
+}
+
+static void the_reference_takes_any_shape(void **state) {
+    (void)state;
+    static const int sizes[][3] = {{40, 40, 16}, {72, 24, 64}, {1, 3, 7}, {128, 128, 32}, {200, 17, 1}};
+    for (int i = 0; i < COUNT(sizes); i++)
+        for (int type = 0; type < 4; type++)
+            check_plain((scene){.d = sizes[i][0],
+                                .e = sizes[i][1],
+                                .page = sizes[i][2],
+                                .kv_heads = 2,
+                                .group = 2,
+                                .k = type == 0   ? BF16
+                                     : type == 1 ? F16
+                                                 : F32,
+                                .v = type == 3 ? BF16 : 0,
+                                .q = F32,
+                                .window = i == 2 ? 30 : 0,
+                                .softcap = i == 3 ? 3 : 0,
+                                .sinks = i % 2,
+                                .n_rows = 4,
+                                .rows = {{0, 130}, {1, 0}, {-1, 3}, {1, 62}}});
+    /* A scale that is not positive. */
+    check_plain(
+        (scene){.d = 64, .kv_heads = 1, .group = 2, .q = F32, .scale = -0.3f, .n_rows = 2, .rows = {{0, 130}, {1, 3}}});
+}
+
+static void a_nan_stays_in_its_row(void **state) {
+    (void)state;
+    scene c = {.d = 128, .kv_heads = 1, .group = 2, .n_rows = 3, .rows = {{0, 300}, {1, 300}, {2, 300}}};
+    stage *s = open_stage(&c);
+    put_float(&s->in[0].t, 2 * 128 + 5, NAN); /* row 1, head 0 */
+    cloth fast = run_paged(&c, s, "paged"), plain = run_paged(&c, s, "ref"), cpu = run_cpu(&c, s);
+    check_close(&fast, &cpu, 1, slack(&c), "NaN");
+    check_equal(&fast, &plain, "NaN");
+    for (int i = 0; i < 128; i++) assert_true(isnan(get_float(&fast.t, 2 * 128 + i)));
+    free_cloth(&fast), free_cloth(&plain), free_cloth(&cpu);
+    close_stage(s);
+}
+
+/* ---- the schedule ---- */
+
+/* Each query row and head sees each of its spans once; returns how many tiles are cut. */
+static int check_schedule(scene c) {
+    stage *s = open_stage(&c);
+    cloth out = new_result(&c);
+    s->step.out = out.t;
+    const wr_kernel_row *kernels = wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION);
+    assert_true(kernels->fits(&s->step));
+    cloth prepared = prepare(s, kernels);
+    const wr_attn_schedule *head = prepared.t.data;
+    const wr_attn_item *items = (const void *)((const char *)prepared.t.data + 256);
+    int seen[MAX_ROWS][64] = {{0}}, cut = 0, block = c.d >= 192 ? 64 : 128;
+    assert_int_equal(head->next, 0);
+    assert_int_equal(head->done, 0);
+    for (uint32_t i = 0; i < head->n_items; i++) {
+        const wr_attn_item *item = &items[i];
+        assert_in_range(item->n_rows, 1, WR_ATTN_TILE_ROWS);
+        for (int r = 0; r < item->n_rows; r++) {
+            int at = item->row + (item->first + r) / c.group;
+            assert_in_range(at, 0, c.n_rows - 1);
+            assert_int_equal(c.rows[at].seq, item->seq);
+            if (item->seq >= 0) assert_int_equal(c.rows[at].pos, item->pos + (item->first + r) / c.group);
+            if (item->n_spans == 0) seen[at][0]++;
+            for (int span = item->span; span < item->span + item->n_spans; span++) seen[at][span]++;
+        }
+        if (item->tile_spans > 0) {
+            cut += item->span == item->tile_span;
+            assert_true(item->n_spans < item->tile_spans && item->tile_items > 1);
+            assert_true(item->partial + (uint32_t)(item->tile_spans * item->n_rows * c.kv_heads) <=
+                        head->n_partial_rows);
+        }
+    }
+    for (int i = 0; i < c.n_rows; i++) {
+        int n_spans = c.rows[i].seq < 0 ? 1 : (c.rows[i].pos / block) / 2 + 1; /* short contexts: spans of two blocks */
+        for (int span = 0; span < n_spans; span++) assert_int_equal(seen[i][span], c.group);
+    }
+    free_cloth(&prepared), free_cloth(&out);
+    close_stage(s);
+    return cut;
+}
+
+static void the_schedule_lists_all_work_once(void **state) {
+    (void)state;
+    /* One long sequence is cut. */
+    assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1900}}}), 1);
+    /* Many short ones are not. */
+    scene many = {.d = 128, .kv_heads = 8, .group = 4, .n_rows = 64};
+    for (int i = 0; i < 64; i++) many.rows[i] = (row){i, 700 + i};
+    assert_int_equal(check_schedule(many), 0);
+    /* Among many short ones, a long one is. */
+    many.rows[30].pos = 2047;
+    many.kv_heads = 1;
+    many.d = 64;
+    for (int i = 0; i < 64; i++)
+        if (i != 30) many.rows[i].pos = i;
+    assert_int_equal(check_schedule(many), 1);
+    /* Padding, runs, groups that do not divide a tile. */
+    scene mixed = {.d = 64, .kv_heads = 1, .group = 5, .n_rows = 100};
+    for (int i = 0; i < 100; i++)
+        mixed.rows[i] = i < 50 ? (row){0, 10 + i} : i < 60 ? (row){-1, 0} : (row){1 + i / 9, i};
+    check_schedule(mixed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_length_is_right_at_every_head_size),
+        cmocka_unit_test(other_types_are_right),
+        cmocka_unit_test(every_group_is_right),
+        cmocka_unit_test(windows_caps_and_sinks_are_right),
+        cmocka_unit_test(rows_that_see_nothing_give_zero),
+        cmocka_unit_test(keys_on_no_page_are_not_seen),
+        cmocka_unit_test(pools_without_alignment_are_right),
+        cmocka_unit_test(a_row_has_the_same_bits_alone),
+        cmocka_unit_test(long_contexts_are_right),
+        cmocka_unit_test(runs_of_many_rows_have_the_reference_bits),
+        cmocka_unit_test(the_reference_takes_any_shape),
+        cmocka_unit_test(a_nan_stays_in_its_row),
+        cmocka_unit_test(the_schedule_lists_all_work_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
