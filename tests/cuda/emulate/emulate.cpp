@@ -192,7 +192,8 @@ u32 random_below(engine *e, u32 n) {
 
 /* A ready lane of the warp, which is then no longer ready. */
 thread *take_lane(engine *e, u32 w) {
-    u32 ready = e->warps[w].ready, lane;
+    const u32 ready = e->warps[w].ready;
+    u32 lane;
     if (e->order == 0) {
         lane = (u32)__builtin_ctz(ready);
     } else if (e->order == 1) {
@@ -223,11 +224,15 @@ bool grid_deliver(engine *e) {
 
 /* The same warp as long as it can run, then the next. With a seed: any warp. */
 thread *take_ready(engine *e) {
+    if (e->now && e->order <= 1 && e->warps[e->now->id / 32].ready) return take_lane(e, e->now->id / 32);
     for (;;) {
-        const u32 first = e->order > 1 ? random_below(e, e->n_warps) : e->now ? e->now->id / 32 : 0;
+        u32 w = e->order > 1 ? random_below(e, e->n_warps) : e->now ? e->now->id / 32 : 0;
         for (u32 i = 0; i < e->n_warps; i++) {
-            const u32 w = e->order == 1 ? (first + e->n_warps - i) % e->n_warps : (first + i) % e->n_warps;
             if (e->warps[w].ready) return take_lane(e, w);
+            if (e->order == 1)
+                w = w ? w - 1 : e->n_warps - 1;
+            else
+                w = w + 1 < e->n_warps ? w + 1 : 0;
         }
         if (e->n_alive == 0) return nullptr;
         if (!bulk_deliver(e) && !grid_deliver(e)) return nullptr;
