@@ -39,6 +39,7 @@ string(STRIP "${arch_names}" arch_names)
 # One image a kernel file. -fmad=false: as on the CPU, a fused multiply-add stands only where one is written.
 file(GLOB kernel_files CONFIGURE_DEPENDS src/cuda/kernels/*.cu)
 file(GLOB kernel_headers CONFIGURE_DEPENDS src/cuda/kernels/*.h src/cuda/kernels/*.cuh)
+list(APPEND kernel_headers ${CMAKE_SOURCE_DIR}/src/array/ops.def ${CMAKE_SOURCE_DIR}/include/weir/dtype.h)
 set(images "")
 set(assembly "    .section .rodata\n")
 set(list_of_images "")

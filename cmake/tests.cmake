@@ -9,11 +9,16 @@ function(note_test kind name file)
     set(manifest "${manifest}${kind}\t${name}\t${file}\n" PARENT_SCOPE)
 endfunction()
 
+include(cmake/emulate.cmake)
+
 # tests/support/*.c is linked into every test; tests/<room>/*.c without the
 # prefix test_ into every test of that room.
 if(cmocka_FOUND AND NOT WEIR_FUZZ)
     file(GLOB support CONFIGURE_DEPENDS tests/support/*.c)
     foreach(room ${rooms})
+        if(room STREQUAL "cuda" AND NOT WEIR_EMULATE)
+            continue()
+        endif()
         file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
         file(GLOB helpers CONFIGURE_DEPENDS tests/${room}/*.c)
         list(FILTER helpers EXCLUDE REGEX "/test_[^/]*\\.c$")
@@ -28,6 +33,11 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
             target_include_directories(${target} PRIVATE tests)
             target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                 WR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+            if(room STREQUAL "cuda" AND WEIR_EMULATE)
+                target_sources(${target} PRIVATE $<TARGET_OBJECTS:emulate_direct>)
+                target_link_libraries(${target} PRIVATE cuda_emulated)
+                target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
+            endif()
             target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_${room}} -Wl,--end-group
                 PkgConfig::cmocka)
             add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
