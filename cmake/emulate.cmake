@@ -1,10 +1,12 @@
-# The CUDA backend without a card, for the tests: libcuda_emulated.so has the driver's functions over host memory and the
-# kernel files compiled as C++ (tests/cuda/emulate). WEIR_CUDA_DRIVER=<its path> makes weir use it.
+# The CUDA backend without a card, for the tests: the kernel files compiled as C++ over an emulation of a card's threads
+# (tests/cuda/emulate).
 #
 # Sets WEIR_EMULATE, and gives
-#   cuda_emulated    the library; its path is $<TARGET_FILE:cuda_emulated>
-#   emulate_direct   objects with a weak wr_launch, for tests that run a family's rows without the runtime
-# Include it after cmake/cuda.cmake and after the target weir_flags; a test in tests/cuda links both.
+#   wr_emulate_objects  kernels and emulation, for tests that run a family's rows without the runtime: they link these
+#                       objects with LINKER_LANGUAGE CXX, and tests/cuda/emulate/launch_direct.c
+#   cuda_emulated       libcuda_emulated.so: the driver's functions over host memory, and all of the above;
+#                       WEIR_CUDA_DRIVER=<its path> makes weir use it
+# Include it after cmake/cuda.cmake, the target weir_flags and the function note_test.
 set(WEIR_EMULATE FALSE)
 if(NOT WEIR_CUDA OR NOT WEIR_TESTS OR WEIR_FUZZ OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     return()
@@ -17,36 +19,36 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 set(WEIR_EMULATE TRUE)
+if(WEIR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${WEIR_CCACHE})
+endif()
 
-file(GLOB emulated_kernels CONFIGURE_DEPENDS src/cuda/kernels/*.cu)
-file(GLOB emulate_sources CONFIGURE_DEPENDS tests/cuda/emulate/*.cpp)
-list(APPEND emulated_kernels ${CMAKE_SOURCE_DIR}/tests/cuda/emulate/selftest.cu)
-set_source_files_properties(${emulated_kernels} PROPERTIES LANGUAGE CXX)
+set(emulate ${CMAKE_SOURCE_DIR}/tests/cuda/emulate)
+file(GLOB emulated_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/kernels/*.cu)
+# -O1: a kernel unrolls far, and higher levels take minutes over some. Their warnings are nvcc's to give.
+set_source_files_properties(${emulated_kernels} ${emulate}/selftest.cu PROPERTIES LANGUAGE CXX
+    COMPILE_DEFINITIONS WR_EMULATE COMPILE_OPTIONS "-O1;-g1;-w")
 
-# Without sanitizers: they do not know of fibers. -O1: a kernel unrolls far, and higher levels take minutes over some.
-add_library(emulated_kernels OBJECT ${emulated_kernels})
-target_compile_definitions(emulated_kernels PRIVATE WR_EMULATE)
-target_compile_options(emulated_kernels PRIVATE -O1 -g1 -Wno-unknown-pragmas -w)
-add_library(cuda_emulated SHARED ${emulate_sources} $<TARGET_OBJECTS:emulated_kernels>)
-target_compile_options(cuda_emulated PRIVATE -O3 -g -Wall -Wextra -Wshadow $<$<BOOL:${WEIR_WERROR}>:-Werror>)
-foreach(target emulated_kernels cuda_emulated)
+# Without sanitizers: they do not know of fibers.
+add_library(wr_emulate_objects OBJECT ${emulate}/emulate.cpp ${emulate}/shared.cpp ${emulate}/tensor.cpp
+    ${emulated_kernels})
+add_library(cuda_emulated SHARED ${emulate}/driver.cpp ${emulate}/driver_run.cpp ${emulate}/selftest.cu
+    $<TARGET_OBJECTS:wr_emulate_objects>)
+foreach(target wr_emulate_objects cuda_emulated)
     target_compile_features(${target} PRIVATE cxx_std_17)
-    target_compile_options(${target} PRIVATE -ffp-contract=off)
-    target_include_directories(${target} PRIVATE src include tests/cuda/emulate)
+    target_compile_options(${target} PRIVATE -O2 -g -ffp-contract=off -Wall -Wextra -Wshadow
+        $<$<BOOL:${WEIR_WERROR}>:-Werror>)
+    target_include_directories(${target} PRIVATE src include ${emulate})
     target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
 endforeach()
 target_link_options(cuda_emulated PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic)
 target_link_libraries(cuda_emulated PRIVATE Threads::Threads)
 
-add_library(emulate_direct OBJECT tests/cuda/emulate/launch_direct.c)
-target_include_directories(emulate_direct PRIVATE tests)
-target_link_libraries(emulate_direct PRIVATE weir_flags)
-
 # The tests of the emulation itself.
 if(cmocka_FOUND)
     foreach(name emulate driver)
         set(target test_cuda_emulate_${name})
-        add_executable(${target} tests/cuda/emulate/test_${name}.c)
+        add_executable(${target} ${emulate}/test_${name}.c)
         target_include_directories(${target} PRIVATE tests)
         target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
         target_link_libraries(${target} PRIVATE weir_flags cuda_emulated PkgConfig::cmocka)
