@@ -34,9 +34,9 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
             target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                 WR_BINARY_DIR="${CMAKE_BINARY_DIR}")
             if(room STREQUAL "cuda" AND WEIR_EMULATE)
-                target_sources(${target} PRIVATE $<TARGET_OBJECTS:emulate_direct>)
-                target_link_libraries(${target} PRIVATE cuda_emulated)
+                target_sources(${target} PRIVATE tests/cuda/emulate/launch_direct.c $<TARGET_OBJECTS:wr_emulate_objects>)
                 target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
+                set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
             endif()
             target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_${room}} -Wl,--end-group
                 PkgConfig::cmocka)
