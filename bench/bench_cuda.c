@@ -1,0 +1,330 @@
+/* Times kernels of the CUDA backend through the runtime and prints one JSON line a case:
+ *
+ *   bench_cuda [--quick] [linear | attention | prefill ...]      default: all
+ *
+ * A case is one program of many calls of one op, replayed as a graph; weights, inputs and pages are cycled so that a
+ * call finds none of its data in L2. us: microseconds a call, median of n replays; min and max show the spread.
+ * tb_s: bytes of weights, or of keys and values, a second; tflops: 2 x rows x cols x M, or of scores and P x V (causal:
+ * what the mask leaves), a second. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "array/internal.h"
+#include "base/dtype.h"
+
+enum { MAX_CALLS = 512, N_REPLAYS = 15 };
+static bool quick;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void check(weir_status status, const weir_error *err) {
+    if (status == WEIR_OK) return;
+    fprintf(stderr, "bench_cuda: %s\n", err->message);
+    exit(1);
+}
+
+static uint64_t seed = 1;
+static uint32_t next_random(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 32);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct timing {
+    double us, min_us, max_us;
+    int n, calls;
+    const char *variant;
+} timing;
+
+/* The outputs as one program, each of the same cost. */
+static timing time_outputs(weir_array **outputs, int n_calls, wr_op_id op) {
+    weir_error err;
+    wr_program *program;
+    check(wr_program_new(outputs, n_calls, NULL, &program, &err), &err);
+    double us[N_REPLAYS];
+    int n = quick ? 3 : N_REPLAYS;
+    for (int i = -2; i < n; i++) {
+        double start = now();
+        check(wr_program_run(program, &err), &err);
+        if (i >= 0) us[i] = (now() - start) * 1e6 / n_calls;
+    }
+    qsort(us, (size_t)n, sizeof *us, by_value);
+    timing t = {.us = us[n / 2], .min_us = us[0], .max_us = us[n - 1], .n = n, .calls = n_calls, .variant = "?"};
+    for (int i = 0; i < wr_program_n_steps(program); i++)
+        if (wr_program_step(program, i)->op == op) t.variant = wr_program_step(program, i)->variant;
+    wr_program_free(program);
+    return t;
+}
+
+static wr_buffer *random_floats(weir_device *device, weir_dtype dtype, int64_t n, float scale) {
+    weir_error err;
+    wr_buffer *b;
+    size_t size = weir_dtype_bytes(dtype);
+    char *p = malloc((size_t)n * size);
+    for (int64_t i = 0; i < n; i++) {
+        float f = ((float)(next_random() >> 8) * 0x1p-23f - 1) * scale;
+        uint32_t bits = dtype == WEIR_DTYPE_F32 ? wr_f32_bits(f) : wr_f32_to_bf16(f);
+        memcpy(p + (size_t)i * size, &bits, size);
+    }
+    check(wr_buffer_new_on(device, (size_t)n * size, &b, &err), &err);
+    check(wr_buffer_write(b, p, (size_t)n * size, &err), &err);
+    free(p);
+    return b;
+}
+
+/* ---- linear ---- */
+
+static const struct {
+    const char *name;
+    weir_quant quant;
+    weir_dtype dtype;
+} formats[] = {
+    {"affine4_g64", {WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16},
+    {"affine8_g64", {WEIR_QUANT_AFFINE, 64, 8}, WEIR_DTYPE_BF16},
+    {"mxfp4", {WEIR_QUANT_MXFP4, 32, 4}, WEIR_DTYPE_F32},
+    {"nvfp4", {WEIR_QUANT_NVFP4, 16, 4}, WEIR_DTYPE_F32},
+    {"mxfp8", {WEIR_QUANT_MXFP8, 32, 8}, WEIR_DTYPE_F32},
+    {"q4_k", {WEIR_QUANT_Q4_K, 32, 4}, WEIR_DTYPE_F16},
+    {"q6_k", {WEIR_QUANT_Q6_K, 16, 6}, WEIR_DTYPE_F16},
+    {"bf16", {WEIR_QUANT_NONE, 0, 0}, WEIR_DTYPE_BF16},
+};
+
+typedef struct pack_task {
+    const wr_backend *backend;
+    wr_linear_args *args;
+    void *parts[3], *packed;
+} pack_task;
+
+static void pack_job(void *context, int thread, int n_threads) {
+    pack_task *t = context;
+    t->backend->pack(t->args, t->parts[0], t->parts[1], t->parts[2], t->packed, thread, n_threads);
+}
+
+/* Random codes under scales of 2^-7 or so; the device's layout in host memory. */
+static void *random_weight(weir_device *device, wr_linear_args *a, size_t *bytes) {
+    wr_weight_bytes need;
+    const char *why;
+    pack_task t = {.backend = device->backend, .args = a};
+    if (!wr_linear_bytes(a, &need, &why)) exit(1);
+    for (int i = 0; i < need.n_parts; i++) {
+        int64_t n = need.bytes[i] / 4;
+        uint32_t *words = t.parts[i] = malloc((size_t)need.bytes[i]);
+        for (int64_t k = 0; k < n; k++) {
+            uint32_t r = next_random();
+            words[k] = r;
+            if (i > 0 && need.dtype[i] == WEIR_DTYPE_BF16) words[k] = (r & 0x807f807fu) | 0x3b803b80u;
+            if (i > 0 && need.dtype[i] == WEIR_DTYPE_U8)
+                words[k] = a->quant.mode == WEIR_QUANT_NVFP4 ? 0x30303030u : 0x78787878u;
+            if (i == 0 && a->quant.mode == WEIR_QUANT_NONE) words[k] = (r & 0x807f807fu) | 0x3c003c00u;
+            if (i == 0 && a->quant.mode == WEIR_QUANT_MXFP8) words[k] = r & 0xb7b7b7b7u;
+        }
+    }
+    *bytes = device->backend->packed_bytes(a);
+    if (*bytes) {
+        t.packed = malloc(*bytes);
+        wr_pool_run(device->pool, pack_job, &t);
+        a->packed = 1;
+    } else {
+        *bytes = (size_t)need.bytes[0];
+        t.packed = t.parts[0];
+        t.parts[0] = NULL;
+    }
+    for (int i = 0; i < need.n_parts; i++) free(t.parts[i]);
+    return t.packed;
+}
+
+static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols, const int64_t *ms, int n_ms) {
+    enum { BEYOND_L2 = 180000000, MAX_COPIES = 24 };
+    weir_error err;
+    wr_linear_args a = {.quant = formats[f].quant,
+                        .weight_dtype = formats[f].dtype,
+                        .out_dtype = WEIR_DTYPE_BF16,
+                        .global_scale = 1,
+                        .experts = 1,
+                        .rows = rows,
+                        .cols = cols};
+    size_t bytes;
+    void *packed = random_weight(device, &a, &bytes);
+    wr_buffer *copies[MAX_COPIES];
+    int n_copies = (int)(BEYOND_L2 / bytes) + 2;
+    if (n_copies > MAX_COPIES) n_copies = MAX_COPIES;
+    for (int i = 0; i < n_copies; i++) {
+        check(wr_buffer_new_on(device, bytes, &copies[i], &err), &err);
+        check(wr_buffer_write(copies[i], packed, bytes, &err), &err);
+    }
+    free(packed);
+    for (int k = 0; k < n_ms; k++) {
+        int64_t m = ms[k];
+        weir_graph *g;
+        check(weir_graph_new(device, &g, &err), &err);
+        int n_calls = m <= 64 ? 240 : m <= 512 ? 60 : 16;
+        if (quick) n_calls = 2;
+        wr_buffer *x[MAX_CALLS];
+        weir_array *outputs[MAX_CALLS];
+        int n_x = (n_calls - 1) / n_copies + 1; /* equal calls would be merged: each has another pair of x and weight */
+        for (int i = 0; i < n_x; i++) x[i] = random_floats(device, WEIR_DTYPE_BF16, m * cols, 1);
+        for (int i = 0; i < n_calls; i++) {
+            wr_buffer *w = copies[i % n_copies];
+            int64_t size = (int64_t)bytes;
+            weir_array *data = a.packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
+                                        : wr_leaf(g, a.weight_dtype, 2, (int64_t[]){rows, cols}, NULL, 0, w);
+            weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){m, cols}, NULL, 0, x[i / n_copies]);
+            outputs[i] = wr_linear(in, &a, data, NULL, NULL);
+        }
+        timing t = time_outputs(outputs, n_calls, WR_OP_LINEAR);
+        printf(
+            "{\"bench\":\"linear\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"m\":%lld,\"us\":%.2f,"
+            "\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"tb_s\":%.3f,\"tflops\":%.1f,\"variant\":\"%s\"}\n",
+            formats[f].name, (long long)rows, (long long)cols, (long long)m, t.us, t.min_us, t.max_us, t.n, t.calls,
+            (double)bytes / t.us * 1e-6, 2e-6 * (double)m * (double)rows * (double)cols / t.us, t.variant);
+        fflush(stdout);
+        weir_graph_free(g);
+        for (int i = 0; i < n_x; i++) wr_buffer_release(x[i]);
+    }
+    for (int i = 0; i < n_copies; i++) wr_buffer_release(copies[i]);
+}
+
+static void bench_linears(weir_device *device) {
+    static const int64_t most[] = {1, 2, 4, 6, 8, 16, 32, 64, 128, 512, 2048}, few[] = {1, 8, 32, 512};
+    static const int64_t shapes[][2] = {{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}};
+    if (quick) {
+        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) bench_linear(device, (int)f, 128, 256, few, 2);
+        return;
+    }
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        bench_linear(device, (int)f, 12288, 4096, f < 5 ? most : few, f < 5 ? 11 : 4);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        bench_linear(device, 0, shapes[s][0], shapes[s][1], few, s == 4 ? 3 : 4);
+}
+
+/* ---- attention ---- */
+
+enum { PAGE = 64 };
+
+/* batch sequences of n_keys, each with n_tokens new rows at its end. */
+static void bench_attention(weir_device *device, const char *name, int64_t batch, int64_t n_keys, int64_t n_tokens,
+                            int64_t kv_heads, int64_t group, int64_t width) {
+    enum { BEYOND_L2 = 200000000, MAX_COPIES = 24 };
+    weir_error err;
+    int64_t pages = (n_keys + PAGE - 1) / PAGE, all_pages = pages * batch, heads = kv_heads * group;
+    int64_t elements = all_pages * PAGE * kv_heads * width, rows = batch * n_tokens;
+    int n_copies = (int)(BEYOND_L2 / (elements * 4)) + 1;
+    if (n_copies > MAX_COPIES) n_copies = MAX_COPIES;
+    wr_buffer *k[MAX_COPIES], *v[MAX_COPIES];
+    for (int i = 0; i < n_copies; i++) {
+        k[i] = i ? wr_buffer_retain(k[0]) : random_floats(device, WEIR_DTYPE_BF16, elements, 1);
+        if (i) {
+            wr_buffer_release(k[i]);
+            check(wr_buffer_new_on(device, (size_t)elements * 2, &k[i], &err), &err);
+            check(wr_buffer_write(k[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
+        }
+        check(wr_buffer_new_on(device, (size_t)elements * 2, &v[i], &err), &err);
+        check(wr_buffer_write(v[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
+    }
+    int32_t *table = malloc((size_t)all_pages * 4), *seq = malloc((size_t)rows * 4), *pos = malloc((size_t)rows * 4);
+    for (int64_t i = 0; i < all_pages; i++) table[i] = (int32_t)i;
+    for (int64_t i = all_pages - 1; i > 0; i--) {
+        int64_t j = next_random() % (uint32_t)(i + 1);
+        int32_t t = table[i];
+        table[i] = table[j], table[j] = t;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        seq[i] = (int32_t)(i / n_tokens);
+        pos[i] = (int32_t)(n_keys - n_tokens + i % n_tokens);
+    }
+    weir_graph *g;
+    check(weir_graph_new(device, &g, &err), &err);
+    weir_array *blocks = weir_from_data(g, WEIR_DTYPE_I32, 2, (int64_t[]){batch, pages}, table);
+    weir_array *row_seq = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, seq);
+    weir_array *row_pos = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, pos);
+    weir_array *outputs[MAX_CALLS];
+    int n_calls = quick ? 2 : n_tokens > 64 ? 8 : 60;
+    wr_buffer *q[MAX_CALLS];
+    int n_q = (n_calls - 1) / n_copies + 1; /* equal calls would be merged */
+    for (int i = 0; i < n_q; i++) q[i] = random_floats(device, WEIR_DTYPE_BF16, rows * heads * width, 2);
+    for (int i = 0; i < n_calls; i++) {
+        int64_t shape[] = {all_pages, PAGE, kv_heads, width};
+        wr_attention_args args;
+        memset(&args, 0, sizeof args);
+        args.scale = 1 / sqrtf((float)width);
+        args.causal = true;
+        outputs[i] = wr_paged_attention(
+            wr_leaf(g, WEIR_DTYPE_BF16, 3, (int64_t[]){rows, heads, width}, NULL, 0, q[i / n_copies]),
+            wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, k[i % n_copies]),
+            wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, v[i % n_copies]), blocks, row_seq, row_pos, NULL, &args);
+    }
+    timing t = time_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION);
+    double pairs = (double)n_tokens * (double)(n_keys - n_tokens) + (double)n_tokens * (double)(n_tokens + 1) / 2;
+    double flop = 4 * (double)(batch * heads * width) * pairs;
+    printf("{\"bench\":\"%s\",\"batch\":%lld,\"keys\":%lld,\"tokens\":%lld,\"kv_heads\":%lld,\"group\":%lld,"
+           "\"head_dim\":%lld,\"us\":%.2f,\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"tb_s\":%.3f,"
+           "\"tflops\":%.1f,\"variant\":\"%s\"}\n",
+           name, (long long)batch, (long long)n_keys, (long long)n_tokens, (long long)kv_heads, (long long)group,
+           (long long)width, t.us, t.min_us, t.max_us, t.n, t.calls, (double)elements * 4 / t.us * 1e-6,
+           flop / t.us * 1e-6, t.variant);
+    fflush(stdout);
+    weir_graph_free(g);
+    for (int i = 0; i < n_q; i++) wr_buffer_release(q[i]);
+    for (int i = 0; i < n_copies; i++) wr_buffer_release(k[i]), wr_buffer_release(v[i]);
+    free(table), free(seq), free(pos);
+}
+
+static void bench_decode(weir_device *device) {
+    if (quick) {
+        bench_attention(device, "attention", 2, 300, 1, 2, 2, 64);
+        return;
+    }
+    bench_attention(device, "attention", 1, 32768, 1, 8, 4, 128);
+    bench_attention(device, "attention", 1, 32768, 4, 8, 4, 128);
+    bench_attention(device, "attention", 1, 32768, 8, 8, 4, 128);
+    bench_attention(device, "attention", 1, 4096, 1, 8, 4, 128);
+    bench_attention(device, "attention", 1, 512, 1, 8, 4, 128);
+    bench_attention(device, "attention", 8, 8192, 1, 8, 4, 128);
+    bench_attention(device, "attention", 64, 2048, 1, 8, 4, 128);
+    bench_attention(device, "attention", 1, 32768, 1, 2, 8, 256);
+    bench_attention(device, "attention", 1, 4096, 1, 2, 8, 256);
+    bench_attention(device, "attention", 1, 8192, 1, 3, 3, 64);
+}
+
+static void bench_prefill(weir_device *device) {
+    if (quick) {
+        bench_attention(device, "prefill", 1, 192, 192, 2, 2, 64);
+        return;
+    }
+    bench_attention(device, "prefill", 1, 2048, 2048, 8, 4, 128);
+    bench_attention(device, "prefill", 1, 8192, 8192, 8, 4, 128);
+    bench_attention(device, "prefill", 1, 32768, 2048, 8, 4, 128);
+    bench_attention(device, "prefill", 1, 8192, 8192, 2, 8, 256);
+    bench_attention(device, "prefill", 1, 8192, 8192, 3, 3, 64);
+}
+
+int main(int argc, char **argv) {
+    weir_error err;
+    weir_device *device;
+    bool all = true;
+    check(weir_device_open("cuda", 0, &device, &err), &err);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--quick"))
+            quick = true;
+        else
+            all = false;
+    }
+    for (int i = all ? 0 : 1; i < (all ? 1 : argc); i++) {
+        if (all || !strcmp(argv[i], "linear")) bench_linears(device);
+        if (all || !strcmp(argv[i], "attention")) bench_decode(device);
+        if (all || !strcmp(argv[i], "prefill")) bench_prefill(device);
+    }
+    weir_device_close(device);
+    return 0;
+}
