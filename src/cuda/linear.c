@@ -62,21 +62,22 @@ void wr_linear_params_of(const wr_step *step, int first, wr_linear_params *out) 
 
 /* ---- the plan of the decode tiers ---- */
 
-static const struct {
-    bool sixteen; /* a kernel for 9 to 16 rows */
-    int16_t threads16;
-} built[WR_KIND_COUNT] = {
-#define ROW(name, ahead, threads) [WR_KIND_##name] = {true, threads},
+/* Most threads of the kernels for 8 and 16 rows (0: there is none for 16), and tiles read ahead. */
+static const int16_t built[WR_KIND_COUNT][3] = {
+#define ROW(name, ahead, threads8, threads16) [WR_KIND_##name] = {threads8, threads16, ahead},
     WR_LINEAR_KINDS_OF_MODELS(ROW)
+#undef ROW
+#define ROW(name, threads8) [WR_KIND_##name] = {threads8, 0, 2},
+        WR_LINEAR_KINDS_MORE(ROW)
 #undef ROW
 };
 
 /* 8, 16 or 32: the narrowest kernel that takes m rows. */
 static int width_for(int kind, int64_t m) {
     if (m <= 8) return 8;
-    return m <= 16 && built[kind].sixteen ? 16 : 32;
+    return m <= 16 && built[kind][1] ? 16 : 32;
 }
-static int most_threads(int kind, int width) { return width == 8 ? 384 : width == 16 ? built[kind].threads16 : 256; }
+static int most_threads(int kind, int width) { return width == 32 ? 256 : built[kind][width / 16]; }
 
 /* Shared memory of a block: x, and the sums of two row groups when slices are added there. */
 static int64_t shared_of(const wr_decode_shape *s, const wr_decode_plan *p) {
@@ -94,7 +95,9 @@ static double cost_of(const wr_decode_shape *s, const wr_decode_plan *p, int64_t
     int64_t rounds = ceil_div(groups, streams), busy = ceil_div(p->blocks, s->n_sm), warps = p->threads / 32;
     double units = (double)(busy * rounds * warps * ceil_div((int64_t)p->group_tiles * p->chunk_slices, warps));
     double weights = units * (double)(s->slice_tiles * s->tile_bytes);
-    double few = 16.0 / (double)((busy < resident_blocks ? busy : resident_blocks) * warps);
+    /* 40 KB on their way keep a multiprocessor's share of the memory busy (its latency times its bandwidth). */
+    int64_t resident_warps = (busy < resident_blocks ? busy : resident_blocks) * warps;
+    double few = 40e3 / (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
     int64_t x_cols = (p->chunks > 1 ? p->chunk_slices * s->slice_tiles : s->k_tiles) * WR_TILE_COLS;
     double l2 = (double)(busy * s->m * x_cols * 2);
     if (p->chunks > 1) l2 += units * (double)s->m * WR_TILE_ROWS * 4 * 2;
@@ -196,6 +199,10 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
     p->group_tiles = plan->group_tiles;
     p->chunk_slices = plan->chunk_slices;
     p->chunks = plan->chunks;
+    p->units = plan->group_tiles * plan->chunk_slices;
+    p->groups = (int32_t)ceil_div(p->row_tiles, plan->group_tiles);
+    p->warps = plan->threads / 32;
+    p->stride = (int32_t)(p->ids ? p->job_blocks : blocks / plan->chunks);
     p->unscale = wr_linear_kind_unscale(p->kind);
     wr_launch_spec spec = {.kernel = name,
                            .blocks = blocks,

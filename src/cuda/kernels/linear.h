@@ -114,22 +114,18 @@ enum {
         WR_KIND_COUNT /* also: not packed */
 };
 
-/* Kinds with decode kernels for 8, 16 and 32 rows; how many tiles those read ahead; most threads of the 16-row one. */
+/* Kinds with decode kernels for 8, 16 and 32 rows; how many tiles those read ahead; most threads with 8 and 16 rows:
+ * 384 leave 80 registers a thread for 24 warps on a multiprocessor, 256 leave 128 for 16 warps. */
 #define WR_LINEAR_KINDS_OF_MODELS(X)                                                                                   \
-    X(BF16, 2, 256)                                                                                                    \
-    X(A4_64, 4, 384)                                                                                                   \
-    X(A4_32, 4, 256)                                                                                                   \
-    X(A8_64, 2, 384)                                                                                                   \
-    X(A8_32, 2, 256) X(MXFP4, 4, 384) X(NVFP4, 4, 384) X(MXFP8, 2, 384) X(Q8_0, 2, 384) X(Q4_K, 4, 256)                \
-        X(Q6_K, 2, 384)
-/* Kinds with decode kernels for 8 and 32 rows. */
+    X(BF16, 2, 256, 256)                                                                                               \
+    X(A4_64, 4, 384, 384) X(A4_32, 4, 256, 256) X(A8_64, 2, 384, 256) X(A8_32, 2, 384, 256) X(MXFP4, 4, 384, 384)      \
+        X(NVFP4, 4, 384, 384) X(MXFP8, 2, 384, 384) X(Q8_0, 2, 384, 384) X(Q4_K, 4, 384, 256) X(Q6_K, 2, 384, 384)
+/* Kinds with decode kernels for 8 and 32 rows, two tiles ahead; most threads with 8 rows. */
 #define WR_LINEAR_KINDS_MORE(X)                                                                                        \
-    X(F16)                                                                                                             \
-    X(A2_64)                                                                                                           \
-    X(A2_32)                                                                                                           \
-    X(A3_64)                                                                                                           \
-    X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) X(H4_64) X(H8_64) X(H4_32) X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6)     \
-        X(F8) X(Q4_0) X(Q5_0) X(Q2_K) X(Q3_K) X(Q5_K)
+    X(F16, 256)                                                                                                        \
+    X(A2_64, 384) X(A2_32, 384) X(A3_64, 384) X(A3_32, 384) X(A5_64, 384) X(A5_32, 384) X(A6_64, 384) X(A6_32, 384)    \
+        X(H4_64, 384) X(H8_64, 384) X(H4_32, 384) X(H5_32, 384) X(F2, 256) X(F3, 256) X(F4, 256) X(F5, 256) X(F6, 256) \
+            X(F8, 256) X(Q4_0, 384) X(Q5_0, 384) X(Q2_K, 384) X(Q3_K, 384) X(Q5_K, 384)
 
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
@@ -194,7 +190,9 @@ typedef struct wr_linear_params {
     int32_t group_tiles;  /* row tiles that a block works on at once */
     int32_t chunk_slices; /* slices of x that a block keeps in shared memory */
     int32_t chunks;
-    int32_t job_blocks; /* blocks of one job or row of GATHER_LINEAR */
+    int32_t units, groups; /* of a group: group_tiles * chunk_slices; row groups in all */
+    int32_t warps, stride; /* of a block; row groups from one of a block's to its next */
+    int32_t job_blocks;    /* blocks of one job or row of GATHER_LINEAR */
     /* Published layouts only. */
     int32_t mode, bits, group, weight_type;
     int32_t block_bytes; /* GGUF */

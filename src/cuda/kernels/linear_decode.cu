@@ -3,8 +3,8 @@
  */
 #include "cuda/kernels/linear_decode.cuh"
 
-#define ALL(name, ahead, threads16)                                                                                    \
-    WR_DECODE_KERNEL(name, name, 8, 384, ahead)                                                                        \
+#define ALL(name, ahead, threads8, threads16)                                                                          \
+    WR_DECODE_KERNEL(name, name, 8, threads8, ahead)                                                                   \
     WR_DECODE_KERNEL(name, name, 16, threads16, ahead)                                                                 \
     WR_DECODE_KERNEL(name, name, 32, 256, ahead)
 WR_LINEAR_KINDS_OF_MODELS(ALL)

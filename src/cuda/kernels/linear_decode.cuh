@@ -79,21 +79,17 @@ typedef struct cursor {
     int n, k;       /* tiles of the unit, the next one of them */
 } cursor;
 
-WR_DEVICE int row_groups(const wr_linear_params &p) { return ((int)p.row_tiles + p.group_tiles - 1) / p.group_tiles; }
-
 /* Fills in tile and n for the unit (group, v), or for the first one after it that has tiles; n = 0: there is none. */
 template <int KIND>
-WR_DEVICE void cursor_settle(cursor *c, const wr_linear_params &p, const job &b, int warp, int chunk) {
-    const int units = p.group_tiles * p.chunk_slices, warps = blockDim.x / 32;
-    const int groups = row_groups(p), stride = b.blocks / p.chunks;
+WR_DEVICE void cursor_settle(cursor *c, const wr_linear_params &p, const u8 *w, int warp, int chunk) {
     c->n = c->k = 0;
-    for (; c->group < groups; c->group += stride, c->v = warp)
-        for (; c->v < units; c->v += warps) {
+    for (; c->group < p.groups; c->group += p.stride, c->v = warp)
+        for (; c->v < p.units; c->v += p.warps) {
             const int slice = chunk * p.chunk_slices + c->v % p.chunk_slices;
             const int row_tile = c->group * p.group_tiles + c->v / p.chunk_slices, first = slice * p.slice_tiles;
             if (slice >= p.slices || row_tile >= (int)p.row_tiles) continue;
             c->n = min((int)p.k_tiles - first, p.slice_tiles);
-            c->tile = b.w + ((i64)row_tile * p.k_tiles + first) * wr_tile<KIND>::bytes;
+            c->tile = w + ((i64)row_tile * p.k_tiles + first) * wr_tile<KIND>::bytes;
             return;
         }
 }
@@ -201,17 +197,16 @@ template <int NT> WR_DEVICE void add_sums(const wr_linear_params &p, const job &
 /* AHEAD: tiles of the ring. */
 template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_params &p, u8 *shared) {
     const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const int units = p.group_tiles * p.chunk_slices, groups = row_groups(p);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool gather = p.ids || p.jobs;
     wr_grid_launch();
     if (gather) wr_grid_wait(); /* which expert is not known before */
     const job b = gather ? gathered_job<KIND>(p) : whole_job(p);
     if (b.m == 0) return;
-    const int chunk = b.block % p.chunks, stride = b.blocks / p.chunks;
+    const int chunk = b.block % p.chunks;
     cursor next = {0, b.block / p.chunks, warp, 0, 0};
     u32 ring[AHEAD][WORDS];
-    cursor_settle<KIND>(&next, p, b, warp, chunk);
+    cursor_settle<KIND>(&next, p, b.w, warp, chunk);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
         if (i < next.n) wr_tile_load<KIND>(ring[i], next.tile + i * BYTES, lane);
@@ -231,8 +226,8 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
     }
 
     int buffer = 0;
-    for (int group = b.block / p.chunks; group < groups; group += stride) {
-        for (int v = warp; v < units; v += warps) {
+    for (int group = b.block / p.chunks; group < p.groups; group += p.stride) {
+        for (int v = warp; v < p.units; v += p.warps) {
             const int local = v % p.chunk_slices, slice = chunk * p.chunk_slices + local;
             const int row_tile = group * p.group_tiles + v / p.chunk_slices;
             if (slice >= p.slices || row_tile >= (int)p.row_tiles) continue;
@@ -243,8 +238,8 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
             for (int n = 0; n < NT; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
             for (int k = 0; k < n_tiles; k += AHEAD, offset += 2 * WR_TILE_COLS * AHEAD) {
                 if (next.k >= next.n) { /* the next unit, unless this was the last */
-                    if (next.n) next.v += warps;
-                    cursor_settle<KIND>(&next, p, b, warp, chunk);
+                    if (next.n) next.v += p.warps;
+                    cursor_settle<KIND>(&next, p, b.w, warp, chunk);
                 }
                 const u8 *from = next.tile + next.k * BYTES;
                 const int there = next.n - next.k;
@@ -258,11 +253,11 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
             if (p.chunks > 1)
                 spread_sums<NT>(p, c, row_tile, slice, lane);
             else
-                keep_sums<NT>(sums + (buffer * units + v) * NT * PART, c, lane);
+                keep_sums<NT>(sums + (buffer * p.units + v) * NT * PART, c, lane);
         }
         if (p.chunks > 1) continue;
         __syncthreads();
-        add_sums<NT>(p, b, sums + buffer * units * NT * PART, group);
+        add_sums<NT>(p, b, sums + buffer * p.units * NT * PART, group);
         buffer ^= 1;
     }
 }

@@ -2,7 +2,7 @@
  * ring is short, which keeps the code small. */
 #include "cuda/kernels/linear_decode.cuh"
 
-#define BOTH(name)                                                                                                     \
-    WR_DECODE_KERNEL(name, name, 8, 384, 2)                                                                            \
+#define BOTH(name, threads8)                                                                                           \
+    WR_DECODE_KERNEL(name, name, 8, threads8, 2)                                                                       \
     WR_DECODE_KERNEL(name, name, 32, 256, 2)
 WR_LINEAR_KINDS_MORE(BOTH)
