@@ -82,7 +82,9 @@ static bool floats_fit(const wr_step *step) { return is_float(step->out.dtype); 
 
 static weir_status launch_integers(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_reduce_params p = reduce_params(step, reduced_axes(step));
-    return wr_rows_launch(launcher, "wr_reduce_int", p.rows.rows, 1, &p, sizeof p, err);
+    bool warp = p.rows.n <= WR_REDUCE_WARP;
+    return wr_rows_launch(launcher, warp ? "wr_reduce_int_warp" : "wr_reduce_int_block", p.rows.rows,
+                          warp ? WR_REDUCE_THREADS / 32 : 1, &p, sizeof p, err);
 }
 
 static size_t peaks_bytes(int64_t rows, int64_t n) {
@@ -194,8 +196,11 @@ static weir_status launch_softmax_ref(const wr_step *step, wr_launcher *launcher
 static weir_status launch_cumsum(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_scan_params p;
     if (!scan_params(step, &p)) return WEIR_OK;
-    return wr_rows_launch(launcher, is_float(step->out.dtype) ? "wr_cumsum_float" : "wr_cumsum_int", p.rows.rows, 1, &p,
-                          sizeof p, err);
+    static const char *const names[2][2] = {{"wr_cumsum_int_block", "wr_cumsum_int_warp"},
+                                            {"wr_cumsum_float_block", "wr_cumsum_float_warp"}};
+    bool warp = p.rows.n <= WR_CUMSUM_WARP;
+    return wr_rows_launch(launcher, names[is_float(step->out.dtype)][warp], p.rows.rows,
+                          warp ? WR_REDUCE_THREADS / 32 : 1, &p, sizeof p, err);
 }
 
 static weir_status launch_cumsum_ref(const wr_step *step, wr_launcher *launcher, weir_error *err) {

@@ -60,6 +60,18 @@ static weir_status merge_pass(wr_sort_params p, char *scratch, wr_launcher *laun
                           WR_REDUCE_THREADS, &p, sizeof p, err);
 }
 
+/* Short rows: a warp each, whether all is wanted or the first k. */
+static bool short_fits(const wr_step *step) {
+    wr_sort_params p;
+    return sort_params(step, &p) && p.n <= WR_SORT_WARP && !is_wide(&p);
+}
+static weir_status launch_short(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_sort_params p;
+    if (!sort_params(step, &p)) return WEIR_OK;
+    p.tile = WR_SORT_WARP, p.tiles = 1;
+    return wr_rows_launch(launcher, "wr_sort_warp_narrow", p.n_rows, WR_REDUCE_THREADS / 32, &p, sizeof p, err);
+}
+
 static weir_status launch_merge(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_sort_params p;
     if (!sort_params(step, &p)) return WEIR_OK;
@@ -126,6 +138,7 @@ static weir_status launch_reference(const wr_step *step, wr_launcher *launcher, 
 
 const wr_kernel_row *wr_cuda_sort_rows(wr_op_id op) {
     static const wr_kernel_row rows[] = {
+        {.name = "short", .fits = short_fits, .launch = launch_short},
         {.name = "top_k", .fits = top_k_fits, .launch = launch_top_k, .scratch_bytes = top_k_scratch},
         {.name = "merge", .launch = launch_merge, .scratch_bytes = merge_scratch},
         {.name = "ref", .launch = launch_reference},

@@ -142,28 +142,32 @@ WR_DEVICE i64 join_int(int op, bool is_signed, i64 a, i64 b) {
     bool less = is_signed ? a < b : (u64)a < (u64)b;
     return less == (op == WR_REDUCE_MIN) ? a : b;
 }
-/* A block a row. */
-WR_KERNEL(wr_reduce_int, wr_reduce_params, WR_REDUCE_THREADS, 4) {
+/* A warp or a block a row. */
+template <int LANES> WR_DEVICE void reduce_int_rows(const wr_reduce_params &p) {
     WR_SHARED_ARRAY(i64, shared, WR_REDUCE_THREADS / 32);
+    constexpr int EACH = WR_REDUCE_THREADS / LANES;
     wr_grid_launch();
     wr_grid_wait();
     bool is_signed = wr_is_signed(p.x_dtype);
-    for (i64 row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
+    int lane = threadIdx.x % LANES;
+    for (i64 row = (i64)blockIdx.x * EACH + threadIdx.x / LANES; row < p.rows.rows; row += (i64)gridDim.x * EACH) {
         wr_line line = wr_line_of(p.x, p.x_dtype, p.rows, row);
         /* Lanes without an element repeat element 0, which changes no extreme. */
         i64 v = p.op == WR_REDUCE_SUM || p.rows.n == 0 ? 0 : wr_load_int(p.x, p.x_dtype, line.base);
-        for (i64 k = threadIdx.x; k < p.rows.n; k += WR_REDUCE_THREADS)
+        for (i64 k = lane; k < p.rows.n; k += LANES)
             v = join_int(p.op, is_signed, v, wr_load_int(p.x, p.x_dtype, wr_line_at(line, k)));
         for (int m = 16; m; m >>= 1) v = join_int(p.op, is_signed, v, __shfl_xor_sync(WR_ALL_LANES, v, m));
-        if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (int w = 1; w < WR_REDUCE_THREADS / 32; w++) v = join_int(p.op, is_signed, v, shared[w]);
-            wr_store_int(p.out, p.out_dtype, row, v);
+        if (LANES > 32) {
+            if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+            __syncthreads();
+            for (int w = 0; w < LANES / 32; w++) v = w ? join_int(p.op, is_signed, v, shared[w]) : shared[0];
+            __syncthreads();
         }
-        __syncthreads();
+        if (lane == 0) wr_store_int(p.out, p.out_dtype, row, v);
     }
 }
+WR_KERNEL(wr_reduce_int_warp, wr_reduce_params, WR_REDUCE_THREADS, 4) { reduce_int_rows<32>(p); }
+WR_KERNEL(wr_reduce_int_block, wr_reduce_params, WR_REDUCE_THREADS, 4) { reduce_int_rows<WR_REDUCE_THREADS>(p); }
 
 /* The reference: a thread a row, in order, in double or in 64-bit integers. */
 WR_KERNEL(wr_reduce_ref, wr_reduce_params, WR_REDUCE_THREADS, 1) {
@@ -368,19 +372,21 @@ WR_DEVICE u64 scan_load(const void *x, int dtype, i64 at, u64) { return (u64)wr_
 WR_DEVICE void scan_store(void *out, int dtype, i64 at, double v) { wr_store_real(out, dtype, at, v); }
 WR_DEVICE void scan_store(void *out, int dtype, i64 at, u64 v) { wr_store_int(out, dtype, at, (i64)v); }
 
-/* A block a row, 1,024 elements a time: four in order a thread, lanes by doubling, warps and pieces in order. */
-template <typename T> WR_DEVICE void cumsum_rows(const wr_scan_params &p, T *shared) {
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+/* A block a row, 1,024 elements a time (a warp, 128, where a row is no longer): four in order a thread, lanes by
+ * doubling, warps and pieces in order. */
+template <typename T, int LANES> WR_DEVICE void cumsum_rows(const wr_scan_params &p, T *shared) {
+    constexpr int EACH = WR_REDUCE_THREADS / LANES;
+    int place = threadIdx.x % LANES, lane = threadIdx.x % 32, warp = place / 32;
     wr_grid_launch();
     wr_grid_wait();
-    for (i64 row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
+    for (i64 row = (i64)blockIdx.x * EACH + threadIdx.x / LANES; row < p.rows.rows; row += (i64)gridDim.x * EACH) {
         wr_line line = wr_line_of(p.x, p.x_dtype, p.rows, row);
         i64 to = out_base(p, row), n = p.rows.n;
         T carry = 0;
-        for (i64 first = 0; first < n; first += 4 * WR_REDUCE_THREADS) {
+        for (i64 first = 0; first < n; first += 4 * LANES) {
             T v[4], mine = 0;
             for (int e = 0; e < 4; e++) {
-                i64 k = first + threadIdx.x * 4 + e;
+                i64 k = first + place * 4 + e;
                 v[e] = k < n ? scan_load(p.x, p.x_dtype, wr_line_at(line, p.reverse ? n - 1 - k : k), (T)0) : (T)0;
                 mine = mine + v[e];
             }
@@ -389,17 +395,18 @@ template <typename T> WR_DEVICE void cumsum_rows(const wr_scan_params &p, T *sha
                 T below = __shfl_up_sync(WR_ALL_LANES, upto, m);
                 if (lane >= m) upto = below + upto;
             }
-            if (lane == 31) shared[warp] = upto;
-            T before = __shfl_up_sync(WR_ALL_LANES, upto, 1);
+            T before = __shfl_up_sync(WR_ALL_LANES, upto, 1), base = carry;
             if (lane == 0) before = 0;
-            __syncthreads();
-            T base = carry;
-            for (int w = 0; w < warp; w++) base = base + shared[w];
-            for (int w = 0; w < WR_REDUCE_THREADS / 32; w++) carry = carry + shared[w];
-            __syncthreads();
+            if (LANES > 32) {
+                if (lane == 31) shared[warp] = upto;
+                __syncthreads();
+                for (int w = 0; w < warp; w++) base = base + shared[w];
+                for (int w = 0; w < LANES / 32; w++) carry = carry + shared[w];
+                __syncthreads();
+            }
             T sum = base + before;
             for (int e = 0; e < 4; e++) {
-                i64 k = first + threadIdx.x * 4 + e, at = to + (p.reverse ? n - 1 - k : k) * p.out_stride;
+                i64 k = first + place * 4 + e, at = to + (p.reverse ? n - 1 - k : k) * p.out_stride;
                 T next = sum + v[e];
                 if (k < n) scan_store(p.out, p.out_dtype, at, p.exclusive ? sum : next);
                 sum = next;
@@ -407,13 +414,15 @@ template <typename T> WR_DEVICE void cumsum_rows(const wr_scan_params &p, T *sha
         }
     }
 }
-WR_KERNEL(wr_cumsum_float, wr_scan_params, WR_REDUCE_THREADS, 2) {
+WR_KERNEL(wr_cumsum_float_warp, wr_scan_params, WR_REDUCE_THREADS, 2) { cumsum_rows<double, 32>(p, (double *)0); }
+WR_KERNEL(wr_cumsum_int_warp, wr_scan_params, WR_REDUCE_THREADS, 2) { cumsum_rows<u64, 32>(p, (u64 *)0); }
+WR_KERNEL(wr_cumsum_float_block, wr_scan_params, WR_REDUCE_THREADS, 2) {
     WR_SHARED_ARRAY(double, shared, WR_REDUCE_THREADS / 32);
-    cumsum_rows<double>(p, shared);
+    cumsum_rows<double, WR_REDUCE_THREADS>(p, shared);
 }
-WR_KERNEL(wr_cumsum_int, wr_scan_params, WR_REDUCE_THREADS, 2) {
+WR_KERNEL(wr_cumsum_int_block, wr_scan_params, WR_REDUCE_THREADS, 2) {
     WR_SHARED_ARRAY(u64, shared, WR_REDUCE_THREADS / 32);
-    cumsum_rows<u64>(p, shared);
+    cumsum_rows<u64, WR_REDUCE_THREADS>(p, shared);
 }
 
 template <typename T> WR_DEVICE void cumsum_in_order(const wr_scan_params &p) {

@@ -19,6 +19,7 @@ typedef struct wr_rows {
 /* Rows of more than a chunk are cut into chunks, each the work of a block; the cut depends on the length only. */
 enum {
     WR_REDUCE_WARP = 1024, /* up to here a warp a row */
+    WR_CUMSUM_WARP = 128,
     WR_REDUCE_CHUNK = 16384,
     WR_ARGMAX_CHUNK = 4096,
     WR_REDUCE_THREADS = 256

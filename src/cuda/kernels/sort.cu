@@ -4,9 +4,10 @@
  * becomes an item: a key in the wanted order, and its index. Items are all different, so any way of sorting gives the
  * stable order, and bits cannot depend on how rows are cut. Items of dtypes up to 32 bits are one u64 (key, index).
  *
- * Sort: blocks sort tiles of 2,048 in shared memory (bitonic); runs are merged in pairs, each item finding its place in
- * the other run by bisection; the last kernel fetches values. Top-k up to 1,024: each tile keeps its first k, and tiles
- * are made of what stayed until one is left. The reference counts for each element those before it.
+ * Rows up to 256 (32-bit dtypes): a warp a row. Sort: blocks sort tiles of 2,048 in shared memory (bitonic); runs are
+ * merged in pairs, each item finding its place in the other run by bisection; the last kernel fetches values. Top-k up
+ * to 1,024: each tile keeps its first k, and tiles are made of what stayed until one is left. The reference counts for
+ * each element those before it.
  *
  * Bytes: sort, 8 n (16 n for 64-bit dtypes) there and back a pass, log2(n / 2048) passes; top-k, the input once and
  * about k / tile of it in items. Operations: n log2(tile)^2 / 4 exchanges in tiles, n log2(run) probes a pass.
@@ -68,65 +69,73 @@ WR_DEVICE void emit(const wr_sort_params &p, const wr_line &line, i64 row, i64 p
     }
 }
 
-/* Sorts count items of shared memory; there is room up to the next power of two. */
-template <typename ITEM> WR_DEVICE void bitonic(ITEM *items, int count) {
+/* Sorts count items of shared memory by a warp or a block; there is room up to the next power of two. */
+template <typename ITEM, int LANES> WR_DEVICE void bitonic(ITEM *items, int count, int lane) {
     int size = 1;
     while (size < count) size *= 2;
-    for (int i = count + threadIdx.x; i < size; i += WR_REDUCE_THREADS) make_last(&items[i]);
-    __syncthreads();
+    for (int i = count + lane; i < size; i += LANES) make_last(&items[i]);
+    LANES == 32 ? __syncwarp() : __syncthreads();
     for (int run = 2; run <= size; run *= 2)
         for (int gap = run / 2; gap > 0; gap /= 2) {
-            for (int pair = threadIdx.x; pair < size / 2; pair += WR_REDUCE_THREADS) {
+            for (int pair = lane; pair < size / 2; pair += LANES) {
                 int low = pair / gap * gap * 2 + pair % gap, high = low + gap;
                 ITEM a = items[low], b = items[high];
                 if (before(b, a) == !(low & run)) items[low] = b, items[high] = a;
             }
-            __syncthreads();
+            LANES == 32 ? __syncwarp() : __syncthreads();
         }
 }
 
-/* A block a tile: sort it; its first n_to / tiles items (or all) go to `to`, or the first k to out. */
-template <typename ITEM> WR_DEVICE void sort_tiles(const wr_sort_params &p, ITEM *items) {
+/* A warp or a block a tile: sort it; its first n_to / tiles items (or all) go to `to`, or the first k to out. */
+template <typename ITEM, int LANES> WR_DEVICE void sort_tiles(const wr_sort_params &p, ITEM *items) {
+    constexpr int EACH = WR_REDUCE_THREADS / LANES;
+    int lane = threadIdx.x % LANES;
+    items += threadIdx.x / LANES * WR_SORT_WARP; /* one segment when a block works together */
     wr_grid_launch();
     wr_grid_wait();
-    for (i64 unit = blockIdx.x; unit < p.n_rows * p.tiles; unit += gridDim.x) {
+    i64 units = p.n_rows * p.tiles;
+    for (i64 unit = (i64)blockIdx.x * EACH + threadIdx.x / LANES; unit < units; unit += (i64)gridDim.x * EACH) {
         i64 row = unit / p.tiles, tile = unit % p.tiles, first = tile * p.tile;
         int count = (int)(p.n - first < p.tile ? p.n - first : p.tile);
         wr_line line = wr_line_of(p.x, p.dtype, p.rows, p.first_row + row);
-        for (int i = threadIdx.x; i < count; i += WR_REDUCE_THREADS) {
+        for (int i = lane; i < count; i += LANES) {
             if (p.from)
                 items[i] = ((const ITEM *)p.from)[row * p.n + first + i];
             else
                 make_item(&items[i], p.x, p.dtype, wr_line_at(line, first + i), first + i, p.descending);
         }
-        bitonic(items, count);
+        bitonic<ITEM, LANES>(items, count, lane);
         if (p.to) {
             i64 each = p.n_to == p.n ? p.tile : p.k; /* merge sort keeps all, top-k the first k of each tile */
             ITEM *to = (ITEM *)p.to + row * p.n_to + tile * each;
             int n = (int)(p.n_to - tile * each < each ? p.n_to - tile * each : each);
-            for (int i = threadIdx.x; i < n; i += WR_REDUCE_THREADS) {
+            for (int i = lane; i < n; i += LANES) {
                 ITEM item;
                 make_last(&item);
-                to[i] = i < count ? items[i] : item;
+                if (i < count) item = items[i];
+                to[i] = item;
             }
         } else {
-            for (i64 i = threadIdx.x; i < p.k; i += WR_REDUCE_THREADS)
-                emit(p, line, p.first_row + row, i, index_of(items[i]));
+            for (i64 i = lane; i < p.k; i += LANES) emit(p, line, p.first_row + row, i, index_of(items[i]));
         }
-        __syncthreads();
+        LANES == 32 ? __syncwarp() : __syncthreads();
     }
+}
+WR_KERNEL(wr_sort_warp_narrow, wr_sort_params, WR_REDUCE_THREADS, 4) {
+    WR_SHARED_ARRAY(u64, items, WR_REDUCE_THREADS / 32 * WR_SORT_WARP);
+    sort_tiles<u64, 32>(p, items);
 }
 WR_KERNEL(wr_sort_tiles_narrow, wr_sort_params, WR_REDUCE_THREADS, 2) {
     WR_SHARED_ARRAY(u64, items, WR_SORT_TILE);
-    sort_tiles<u64>(p, items);
+    sort_tiles<u64, WR_REDUCE_THREADS>(p, items);
 }
 WR_KERNEL(wr_sort_tiles_wide, wr_sort_params, WR_REDUCE_THREADS, 2) {
     WR_SHARED_ARRAY(wide, items, WR_SORT_TILE);
-    sort_tiles<wide>(p, items);
+    sort_tiles<wide, WR_REDUCE_THREADS>(p, items);
 }
 WR_KERNEL(wr_top_k_tiles, wr_sort_params, WR_REDUCE_THREADS, 2) {
     WR_SHARED_ARRAY(u64, items, WR_TOP_K_TILE);
-    sort_tiles<u64>(p, items);
+    sort_tiles<u64, WR_REDUCE_THREADS>(p, items);
 }
 
 /* Runs of `width` become runs of twice that. */

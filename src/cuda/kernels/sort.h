@@ -5,6 +5,7 @@
 #include "cuda/kernels/reduce.h"
 
 enum {
+    WR_SORT_WARP = 256,      /* the longest row that a warp sorts alone */
     WR_SORT_TILE = 2048,     /* items that a block sorts in shared memory */
     WR_TOP_K_TILE = 4096,    /* the same when only the first k stay */
     WR_TOP_K_SMALL = 1024,   /* tile while k is at most a quarter of it */
