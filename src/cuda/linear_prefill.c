@@ -25,9 +25,10 @@ static bool built(int kind, int tokens) {
     }
 }
 
-/* Byte offsets of a block's shared memory: activations, weights, the turning of outputs, sums of slices, barriers. */
+/* Byte offsets of a block's shared memory: activations, weights, the turning of outputs, sums of slices, barriers,
+ * rows of tokens. */
 typedef struct layout {
-    size_t weights, turn, sums, bars, end;
+    size_t weights, turn, sums, bars, rows, end;
 } layout;
 static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     layout at;
@@ -37,7 +38,8 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     at.turn = at.weights + stages * 4 * halves * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
-    at.end = at.bars + 8 * (2 * stages + 2 * others);
+    at.rows = at.bars + 8 * (2 * stages + 2 * others);
+    at.end = at.rows + (size_t)p->groups * tokens * sizeof(int32_t);
     return at;
 }
 
@@ -145,8 +147,13 @@ static bool gathers(const wr_step *step) { return step->op == WR_OP_GATHER_LINEA
 
 static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
     const wr_linear_args *a = step->args;
-    return choose(wr_linear_rows_of_x(step), gathers(step) ? a->experts : 0, a->rows, wr_linear_k_tiles(a->cols),
-                  wr_linear_kind(a), wr_step_traits(step), plan);
+    int64_t m = wr_linear_rows_of_x(step);
+    if (!choose(m, gathers(step) ? a->experts : 0, a->rows, wr_linear_k_tiles(a->cols), wr_linear_kind(a),
+                wr_step_traits(step), plan))
+        return false;
+    plan->direct = step->in[0].dtype == WEIR_DTYPE_BF16 && a->cols % 8 == 0 && plan->stages > WR_PREFILL_FLIGHT + 1 &&
+                   (gathers(step) || m <= WR_PREFILL_DIRECT_ROWS);
+    return true;
 }
 
 static bool fits(const wr_step *step) {
@@ -157,9 +164,13 @@ static bool fits(const wr_step *step) {
 
 static int64_t padded(int64_t m) { return ceil_div(m, WR_PREFILL_ATOM) * WR_PREFILL_ATOM; }
 
-static size_t prepare_bytes(const wr_step *step) {
+size_t wr_linear_prefill_prepared_bytes(const wr_step *step) {
     const wr_linear_args *a = step->args;
     return (size_t)(padded(wr_linear_rows_of_x(step)) * wr_linear_k_tiles(a->cols)) * 128;
+}
+static size_t prepare_bytes(const wr_step *step) {
+    wr_prefill_plan plan;
+    return plan_of(step, &plan) && plan.direct ? 0 : wr_linear_prefill_prepared_bytes(step);
 }
 
 /* Into p->out; jobs, max_jobs, m_pad and job_tokens are the caller's. */
@@ -178,9 +189,13 @@ static weir_status launch_prepare(const wr_step *step, wr_prefill_prepare_params
                            .params_bytes = sizeof *p};
     return wr_launch(launcher, &spec, err);
 }
-static weir_status prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+weir_status wr_linear_prefill_launch_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_prefill_prepare_params p = {.out = step->scratch, .m_pad = padded(wr_linear_rows_of_x(step))};
     return launch_prepare(step, &p, launcher, err);
+}
+static weir_status prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_prefill_plan plan;
+    return plan_of(step, &plan) && plan.direct ? WEIR_OK : wr_linear_prefill_launch_prepare(step, launcher, err);
 }
 
 /* x, m_pad and jobs are in p. */
@@ -193,6 +208,9 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->y = step->out.data;
     p->addend = step->op == WR_OP_LINEAR_ADD ? step->in[1].data : NULL;
     p->m = wr_linear_rows_of_x(step);
+    p->cols = a->cols;
+    p->direct = plan->direct;
+    if (plan->direct) p->x = step->in[0].data;
     p->n = a->rows;
     p->unscale = wr_linear_kind_unscale(kind);
     p->global_scale = a->quant.mode == WEIR_QUANT_NVFP4 ? a->global_scale : 1;
@@ -210,6 +228,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->at_turn = (int32_t)at.turn;
     p->at_sums = (int32_t)at.sums;
     p->at_bars = (int32_t)at.bars;
+    p->at_rows = (int32_t)at.rows;
     char name[64];
     snprintf(name, sizeof name, "wr_linear_prefill_%s_%d", wr_linear_kind_name(kind), plan->tokens);
     wr_launch_spec spec = {.kernel = name,
@@ -267,7 +286,7 @@ static gather_layout gather_layout_of(const wr_step *step, const wr_prefill_plan
     size_t jobs = sizeof(wr_linear_jobs) + (size_t)at.max_jobs * sizeof(wr_linear_job) + (size_t)m * 4;
     at.m_pad = at.max_jobs * plan->tokens;
     at.x = (jobs + 127) / 128 * 128;
-    at.end = at.x + (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128;
+    at.end = at.x + (plan->direct ? 0 : (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128);
     return at;
 }
 static size_t gather_scratch(const wr_step *step, int n_threads) {
@@ -297,7 +316,7 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
     WR_TRY(wr_launch(launcher, &spec, err));
     wr_prefill_prepare_params prepared = {
         .out = x, .jobs = sort.jobs, .max_jobs = at.max_jobs, .m_pad = at.m_pad, .job_tokens = plan.tokens};
-    WR_TRY(launch_prepare(step, &prepared, launcher, err));
+    if (!plan.direct) WR_TRY(launch_prepare(step, &prepared, launcher, err));
     wr_prefill_params p = {.x = x, .m_pad = at.m_pad, .jobs = sort.jobs, .max_jobs = at.max_jobs};
     return launch_tiles(step, &plan, &p, launcher, err);
 }

@@ -6,18 +6,20 @@
 #include "cuda/launch.h"
 
 typedef struct wr_prefill_plan {
-    int tokens; /* of a block's tile: 32, 64 or 128 */
-    int halves; /* warpgroups over weight rows: the tile has 64 * halves of them */
-    int groups; /* warpgroups that share the slices */
-    int stages; /* of the ring of each group */
+    int tokens;  /* of a block's tile: 32, 64 or 128 */
+    int halves;  /* warpgroups over weight rows: the tile has 64 * halves of them */
+    int groups;  /* warpgroups that share the slices */
+    int stages;  /* of the ring of each group */
+    bool direct; /* from rows of bf16 x, without preparation */
     int64_t blocks;
     int threads;
     size_t shared_bytes;
 } wr_prefill_plan;
 
 enum {
-    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers' */
-    WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
+    WR_PREFILL_MIN_ROWS = 17,        /* fewer rows are the decode tiers' */
+    WR_PREFILL_MIN_EXPERT_ROWS = 16, /* of the average expert */
+    WR_PREFILL_DIRECT_ROWS = 256     /* more rows of bf16 x are prepared once for all weights that read them */
 };
 
 /* GATHER_LINEAR of many rows; LINEAR and LINEAR_ADD have wr_cuda_linear_prefill_row (cuda/linear.h). */
@@ -29,7 +31,9 @@ bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, c
 /* The plan of one given shape of tiles; false when no kernel of that kind has it. */
 bool wr_linear_prefill_shape(int tokens, int halves, int groups, int64_t m, int64_t n, int kind,
                              const wr_cuda_traits *traits, wr_prefill_plan *plan);
-/* The row's launch with a plan of the caller's. */
+/* The row's prepare step and launch, with a plan of the caller's. */
+size_t wr_linear_prefill_prepared_bytes(const wr_step *step);
+weir_status wr_linear_prefill_launch_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err);
 weir_status wr_linear_prefill_launch(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
                                      weir_error *err);
 

@@ -107,12 +107,16 @@ static void run_add(const weight *w, const wr_tensor *x, const wr_tensor *addend
                     .n_in = addend ? 3 : 2,
                     .in = in,
                     .device = wr_emulate_traits()};
-    size_t bytes = row->prepare_bytes(&step);
-    uint8_t *prepared = aligned_alloc(256, (bytes + 511) / 256 * 256);
-    memset(prepared, POISON, (bytes + 511) / 256 * 256);
+    size_t bytes = plan ? wr_linear_prefill_prepared_bytes(&step) : row->prepare_bytes(&step);
+    size_t room = bytes / 256 * 256 + 512;
+    uint8_t *prepared = aligned_alloc(256, room);
+    memset(prepared, POISON, room);
     step.scratch = prepared;
-    assert_int_equal(row->prepare_launch(&step, NULL, &err), WEIR_OK);
-    for (size_t i = bytes; i < (bytes + 511) / 256 * 256; i++) assert_int_equal(prepared[i], POISON);
+    if (!plan)
+        assert_int_equal(row->prepare_launch(&step, NULL, &err), WEIR_OK);
+    else if (!plan->direct)
+        assert_int_equal(wr_linear_prefill_launch_prepare(&step, NULL, &err), WEIR_OK);
+    for (size_t i = bytes; i < room; i++) assert_int_equal(prepared[i], POISON);
     step.scratch = NULL;
     step.prepared = prepared;
     if (plan) {
@@ -177,7 +181,7 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
     static const struct {
         int64_t m, n, k;
     } sizes[] = {{17, 8, 40}, {33, 100, 576}, {130, 72, 1600}, {64, 150, 2648}, {40, 272, 840}};
-    int ran = 0;
+    int ran = 0, direct = 0;
     for (int s = 0; s < COUNT(sizes); s++) {
         weight w = new_weight(dense, sizes[s].n, sizes[s].k, 7);
         cloth x = tokens(WEIR_DTYPE_BF16, sizes[s].m, sizes[s].k, 0, 11);
@@ -191,6 +195,8 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
                     if (!wr_linear_prefill_shape(width, halves, groups, sizes[s].m, sizes[s].n, w.kind,
                                                  wr_emulate_traits(), &plan))
                         continue;
+                    plan.direct = plan.stages > WR_PREFILL_FLIGHT + 1 && (halves + groups) % 2;
+                    direct += plan.direct;
                     cloth got = new_output(WEIR_DTYPE_F32, 2, shape, 0);
                     run(&w, &x.t, &plan, &got);
                     char what[96];
@@ -208,6 +214,7 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
         free_weight(&w);
     }
     assert_int_equal(ran, COUNT(sizes) * (3 + 5 + 8));
+    assert_true(direct > ran / 4 && direct < 3 * ran / 4);
 }
 
 static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
@@ -222,6 +229,7 @@ static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
             wr_prefill_plan plan;
             assert_true(wr_linear_prefill_shape(32, 1, 2, 70, 200, w.kind, &small, &plan));
             assert_true(plan.shared_bytes <= small.shared_bytes);
+            plan.direct = plan.stages > WR_PREFILL_FLIGHT + 1;
             cloth got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){70, 200}, 0);
             run(&w, &x.t, &plan, &got);
             check_equal(&got, &want, "few stages");
@@ -332,6 +340,24 @@ static void inputs_and_outputs_have_every_float_type_and_any_alignment(void **st
     }
 }
 
+static void few_rows_are_not_prepared_and_many_are(void **state) {
+    (void)state;
+    weight w = new_weight(dense, 24, 136, 1);
+    for (int64_t m = WR_PREFILL_DIRECT_ROWS; m <= WR_PREFILL_DIRECT_ROWS + 1; m++) {
+        cloth x = tokens(WEIR_DTYPE_BF16, m, 136, 0, 2), got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, 24}, 0);
+        cloth want = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, 24}, 0);
+        wr_step step = {.op = WR_OP_LINEAR, .args = &w.args, .n_in = 2, .in = &x.t, .device = wr_emulate_traits()};
+        assert_int_equal(wr_cuda_linear_prefill_row.prepare_bytes(&step) > 0, m > WR_PREFILL_DIRECT_ROWS);
+        chain(&w, &x.t, &want);
+        run(&w, &x.t, NULL, &got);
+        check_equal(&got, &want, "prepared or not");
+        free_cloth(&x);
+        free_cloth(&got);
+        free_cloth(&want);
+    }
+    free_weight(&w);
+}
+
 static void an_addend_is_added_before_the_rounding(void **state) {
     (void)state;
     static const weir_dtype types[] = {WEIR_DTYPE_F32, WEIR_DTYPE_BF16, WEIR_DTYPE_F16};
@@ -365,7 +391,8 @@ static void rows_go_through_their_own_expert(void **state) {
     for (int s = 0; s < COUNT(sizes); s++) {
         int64_t m = sizes[s].m, experts = sizes[s].experts, n = sizes[s].n, k = sizes[s].k;
         weight w = new_experts(dense, experts, n, k, 21);
-        cloth x = tokens(WEIR_DTYPE_BF16, m, k, 0, 4), got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
+        cloth x = tokens(s % 2 ? WEIR_DTYPE_F32 : WEIR_DTYPE_BF16, m, k, 0, 4),
+              got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
         cloth want = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
         int32_t *ids = malloc((size_t)m * sizeof *ids);
         for (int64_t i = 0; i < m; i++)
@@ -490,6 +517,7 @@ int main(void) {
         cmocka_unit_test(a_ring_of_few_stages_gives_the_same_bits),
         cmocka_unit_test(every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_row),
         cmocka_unit_test(inputs_and_outputs_have_every_float_type_and_any_alignment),
+        cmocka_unit_test(few_rows_are_not_prepared_and_many_are),
         cmocka_unit_test(an_addend_is_added_before_the_rounding),
         cmocka_unit_test(rows_go_through_their_own_expert),
         cmocka_unit_test(a_bad_token_spoils_its_own_row_only),

@@ -8,9 +8,9 @@
  * registers from the packed tile (linear.h). Tokens are the N side, 32, 64 or 128 of them, from shared memory. A block
  * has `halves` x `groups` multiplying warpgroups: halves side by side over weight rows, groups taking slices in turn
  * (slice s is group s % groups); group 0 adds the slices of the others to its own, in order, through shared memory. For
- * each group one more warp fills a ring of stages with bulk copies: a stage is one k tile of 64, tokens as prepared
- * (linear_prefill.h) and 4 * halves packed tiles. Blocks are persistent: tile, tile + blocks, ... Weights of the first
- * stages are fetched before the kernel before has ended.
+ * each group one more warp fills a ring of stages: a stage is one k tile of 64, that is 4 * halves packed tiles by bulk
+ * copies, and tokens, either as prepared (linear_prefill.h) by a bulk copy or, `direct`, from rows of bf16 x. Blocks
+ * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
  *
  * Bytes into a multiprocessor per k tile: 128 tokens + 4 halves tile_bytes; operations: 2 * 64 halves * tokens * 64.
  * wgmma m64nTk16 takes T / 2 cycles at the least, so a k tile takes 2 * halves * tokens.
@@ -99,7 +99,7 @@ WR_DEVICE void bring_weights(const wr_prefill_params &p, u32 shared, const place
     const int lane = threadIdx.x % 32, stage_tiles = 4 * p.halves;
     const int tiles = min(p.n_row_tiles - at.row_tile, stage_tiles);
     const u32 full = full_bar(p, shared, group, r);
-    if (lane == 0) wr_bar_expect(full, (u32)(tiles * p.tile_bytes + (at.count + 7) / 8 * 1024));
+    if (lane == 0) wr_bar_expect(full, (u32)(tiles * p.tile_bytes + (p.direct ? 0 : (at.count + 7) / 8 * 1024)));
     __syncwarp();
     if (lane < tiles) {
         const u8 *w = (const u8 *)p.w + at.expert * p.expert_bytes +
@@ -116,8 +116,52 @@ WR_DEVICE void bring_tokens(const wr_prefill_params &p, u32 shared, const place 
                      full_bar(p, shared, group, r));
 }
 
-template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group) {
+/* Tokens without preparation: rows of x, 16 bytes at a time, into the layout that preparation gives. Their stages are
+ * handed over WR_PREFILL_FLIGHT stages later, when the copies have landed. */
+typedef struct flight {
+    i32 *rows;    /* of this group, in shared memory: the row of x of each token, -1: zeros */
+    ring landing; /* the oldest stage on its way */
+    int n;        /* stages on their way */
+    bool aligned; /* of x */
+} flight;
+template <int T> WR_DEVICE void look_up_rows(const flight *f, const place &at) {
+    __syncwarp();
+    for (int t = threadIdx.x % 32; t < T; t += 32)
+        f->rows[t] = t >= at.count ? -1 : at.order ? at.order[t] : (i32)at.first + t;
+    __syncwarp();
+}
+template <int T>
+WR_DEVICE void fly_tokens(const wr_prefill_params &p, u32 shared, u8 *memory, const flight *f, const place &at,
+                          int k_tile, int group, ring r) {
+    const int lane = threadIdx.x % 32, piece = lane % 8, stage = (group * p.stages + r.stage) * (T * 128);
+    const i64 col = (i64)k_tile * 64 + piece * 8;
+    const int n = (at.count + 7) / 8 * 8;
+#pragma unroll 4
+    for (int t = lane / 8; t < n; t += 4) {
+        const int row = f->rows[t], to = stage + t * 128 + ((piece ^ (t & 7)) << 4);
+        const bool valid = row >= 0 && col < p.cols;
+        const u16 *from = (const u16 *)p.x + (valid ? row * p.cols + col : 0);
+        if (f->aligned) {
+            wr_cp16_or_zero(shared + to, from, valid);
+        } else {
+            u16 *words = (u16 *)(memory + to);
+            for (int i = 0; i < 8; i++) words[i] = valid ? from[i] : (u16)0;
+        }
+    }
+    wr_cp_commit();
+}
+/* Hand over the oldest stage; its copies are the oldest of those under way. */
+WR_DEVICE void land(const wr_prefill_params &p, u32 shared, flight *f, int group) {
+    wr_fence_async();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) wr_bar_arrive(full_bar(p, shared, group, f->landing));
+    ring_step(&f->landing, p.stages);
+    f->n--;
+}
+
+template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, u8 *memory, int group) {
     ring r = {0, 0};
+    flight f = {(i32 *)(memory + p.at_rows) + group * T, {0, 0}, 0, (u64)p.x % 16 == 0};
     int early = 0;
     /* Weights are nobody's output, so the first stages may be filled with them while the kernel before still runs. */
     if (!p.jobs && (int)blockIdx.x < count_tiles<T>(p)) {
@@ -136,6 +180,7 @@ template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, 
     for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
         const place at = place_of<T>(p, index);
         if (at.expert < 0) continue;
+        if (p.direct) look_up_rows<T>(&f, at);
         for (int slice = group; slice < p.slices; slice += p.groups) {
             const int first = slice * p.slice_tiles, end = first + slice_length(p, slice);
             for (int k_tile = first; k_tile < end; k_tile++) {
@@ -145,11 +190,21 @@ template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, 
                     wr_bar_wait(full_bar(p, shared, group, r) + empty_after_full(p), r.parity ^ 1);
                     bring_weights(p, shared, at, k_tile, group, r);
                 }
-                bring_tokens<T>(p, shared, at, k_tile, group, r);
+                if (p.direct) {
+                    fly_tokens<T>(p, shared, memory, &f, at, k_tile, group, r);
+                    if (f.n++ == WR_PREFILL_FLIGHT) {
+                        wr_cp_wait<WR_PREFILL_FLIGHT>();
+                        land(p, shared, &f, group);
+                    }
+                } else {
+                    bring_tokens<T>(p, shared, at, k_tile, group, r);
+                }
                 ring_step(&r, p.stages);
             }
         }
     }
+    wr_cp_wait<0>();
+    while (f.n) land(p, shared, &f, group);
 }
 
 /* ---- warpgroups that multiply ---- */
@@ -377,7 +432,7 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
     if (threadIdx.x == 0) {
 #pragma unroll 1
         for (int i = 0; i < p.groups * p.stages; i++) {
-            wr_bar_init(shared + p.at_bars + 8 * i, 1);
+            wr_bar_init(shared + p.at_bars + 8 * i, p.direct ? 2 : 1);
             wr_bar_init(shared + p.at_bars + empty_after_full(p) + 8 * i, 4 * p.halves);
         }
 #pragma unroll 1
@@ -387,11 +442,11 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
     }
     __syncthreads();
     if ((int)threadIdx.x / 128 == groups) {
-        wr_registers_fewer<T == 128 ? 56 : T == 64 ? 56 : 64>();
+        wr_registers_fewer<T == 128 ? 72 : T == 64 ? 80 : 64>();
         const int group = (int)threadIdx.x % 128 / 32;
-        if (group < p.groups) produce<T>(p, shared, group);
+        if (group < p.groups) produce<T>(p, shared, memory, group);
     } else {
-        wr_registers_more<T == 128 ? 224 : T == 64 ? 152 : 104>();
+        wr_registers_more<T == 128 ? 216 : T == 64 ? 144 : 104>();
         consume<KIND, T>(p, shared, memory);
     }
 }

@@ -13,6 +13,8 @@ enum {
     WR_PREFILL_PITCH = 68,     /* floats between its tokens: 64 rows, and 4 against bank conflicts */
     WR_PREFILL_SUPER = 16,     /* token tiles that are worked on together, so that they stay in L2 */
     WR_PREFILL_ATOM = 8,       /* tokens of one swizzle atom; prepared activations are padded to it */
+    WR_PREFILL_FLIGHT =
+        3, /* stages of unprepared tokens on their way; the ring has two more: one is multiplied, one held */
     WR_PREFILL_PREPARE_THREADS = 256,
 };
 
@@ -26,8 +28,8 @@ enum {
     X(H4_64)                                                                                                           \
     X(H8_64)                                                                                                           \
     X(H4_32)                                                                                                           \
-    X(H5_32) X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K)               \
-        X(Q6_K) /* 128 */
+    X(H5_32)                                                                                                           \
+    X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) /* 128 */
 
 /* Activations for the kernel: bf16, zeros after cols and after the last token. out: k tile, then token, then 64 values,
  * as 16-byte pieces swizzled for wgmma: [k_tiles][m_pad][8 pieces], piece c of token r at c ^ (r & 7). With jobs, job j
@@ -45,21 +47,22 @@ typedef struct wr_prefill_prepare_params {
 /* y [m, n] = (x W^T) * unscale * global_scale + addend */
 typedef struct wr_prefill_params {
     const void *w; /* packed */
-    const void *x; /* prepared */
+    const void *x; /* prepared; direct: bf16 [m, cols] */
     void *y;
     const void *addend;         /* NULL, or [m, n] of y's dtype */
     const wr_linear_jobs *jobs; /* NULL: tokens 0..m. Else job j has prepared tokens j * T .. */
     int64_t max_jobs;
     int64_t expert_bytes;
-    int64_t m, m_pad, n;
+    int64_t m, m_pad, n, cols;
     float unscale, global_scale;
     int32_t dtype;       /* of y */
     int32_t n_row_tiles; /* of 16 */
     int32_t k_tiles, slices, slice_tiles, tile_bytes;
-    int32_t halves;                                /* warpgroups side by side over weight rows, 64 each */
-    int32_t groups;                                /* warpgroups that take slices in turn */
-    int32_t stages;                                /* of the ring of each group */
-    int32_t at_weights, at_turn, at_sums, at_bars; /* offsets in shared memory; activations lie at 0 */
+    int32_t direct;
+    int32_t halves;                                         /* warpgroups side by side over weight rows, 64 each */
+    int32_t groups;                                         /* warpgroups that take slices in turn */
+    int32_t stages;                                         /* of the ring of each group */
+    int32_t at_weights, at_turn, at_sums, at_bars, at_rows; /* offsets in shared memory; activations lie at 0 */
 } wr_prefill_params;
 
 #endif
