@@ -10,6 +10,7 @@ enum {
     PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
+    INLINE_UNITS = 256, /* fours of columns; each 128 cost another round trip per 16 spans */
     ALIGN = 256,
 };
 
@@ -30,11 +31,13 @@ typedef struct plan {
     const instance *instance;
     int index, tall; /* tall: tiles of 32 rows */
     int group, block;
-    int64_t blocks; /* grid */
+    int inline_rows; /* a block merges so many rows of a cut tile itself */
+    bool merges;     /* there may be larger ones */
+    int64_t blocks;  /* grid */
     int64_t max_tiles, max_items, max_partial_rows;
     size_t shared_bytes;
     /* Places in the prepared bytes. */
-    size_t items, prefill, counters, run_start, run_end, tiles, prepared_bytes;
+    size_t items, cuts, prefill, counters, run_start, run_end, tiles, prepared_bytes;
 } plan;
 
 static int type_of(weir_dtype dtype) {
@@ -81,6 +84,11 @@ static size_t place(size_t *at, size_t bytes) {
     return here;
 }
 
+/* Of one query row and span. */
+static int64_t part_bytes(const wr_step *step) {
+    return (step->in[2].shape[3] + WR_ATTN_PART_EXTRA) * (int64_t)sizeof(float);
+}
+
 static bool make_plan(const wr_step *step, plan *out) {
     const wr_cuda_traits *traits = wr_step_traits(step);
     const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
@@ -99,12 +107,15 @@ static bool make_plan(const wr_step *step, plan *out) {
     int tile_rows = out->tall ? 32 : 16;
     /* A run of n rows has at most ceil(n * group / tile_rows) tiles. */
     out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
-    int64_t spans = max_spans(keys_of(step), out->block), row_bytes = (v->shape[3] + 2) * (int64_t)sizeof(float);
+    int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
+    out->inline_rows = INLINE_UNITS * 4 / out->instance->value_dim;
+    out->merges = out->max_partial_rows > 0 && min_i64(rows * out->group, tile_rows) > out->inline_rows;
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
     size_t at = sizeof(wr_attn_schedule);
     at = (at + ALIGN - 1) / ALIGN * ALIGN;
     out->items = place(&at, (size_t)out->max_items * sizeof(wr_attn_item));
+    out->cuts = place(&at, (size_t)out->max_tiles * sizeof(wr_attn_item));
     out->prefill = place(&at, (size_t)rows * sizeof(wr_attn_prefill_item));
     out->counters = place(&at, (size_t)(out->max_tiles * kv_heads) * sizeof(uint32_t));
     out->run_start = place(&at, (size_t)rows * sizeof(int32_t));
@@ -132,7 +143,7 @@ static size_t fast_prepare_bytes(const wr_step *step) {
 static size_t fast_scratch_bytes(const wr_step *step, int n_threads) {
     plan s;
     (void)n_threads;
-    return make_plan(step, &s) ? (size_t)s.max_partial_rows * (size_t)(step->in[2].shape[3] + 2) * sizeof(float) : 0;
+    return make_plan(step, &s) ? (size_t)(s.max_partial_rows * part_bytes(step)) : 0;
 }
 
 static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
@@ -147,6 +158,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .items = (wr_attn_item *)(base + s.items),
         .prefill = (wr_attn_prefill_item *)(base + s.prefill),
         .counters = (uint32_t *)(base + s.counters),
+        .cuts = (wr_attn_item *)(base + s.cuts),
         .run_start = (int32_t *)(base + s.run_start),
         .run_end = (int32_t *)(base + s.run_end),
         .tiles = (int32_t *)(base + s.tiles),
@@ -160,6 +172,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .prefill_tile = wr_attn_prefill_tile(step),
         .n_blocks = (int32_t)s.blocks,
         .tile_rows = s.tall ? 32 : 16,
+        .inline_rows = s.inline_rows,
         .max_tiles = (int32_t)s.max_tiles,
         .max_partial_rows = (uint32_t)s.max_partial_rows,
     };
@@ -217,7 +230,7 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     params.prefill = (wr_attn_prefill_item *)(base + s.prefill);
     params.counters = (uint32_t *)(base + s.counters);
     params.partial = step->scratch;
-    if (params.partial) params.partial_ml = params.partial + s.max_partial_rows * step->in[2].shape[3];
+    params.cuts = (wr_attn_item *)(base + s.cuts);
     if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
     snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,
              params.kv_type == WR_ATTN_BF16 ? "bf16" : "f16");
@@ -227,6 +240,12 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
                            .shared_bytes = s.shared_bytes,
                            .params = &params,
                            .params_bytes = sizeof params};
+    WR_TRY(wr_launch(launcher, &spec, err));
+    if (!s.merges) return WEIR_OK;
+    spec.kernel = "wr_attn_merge_kernel";
+    spec.blocks = 2 * (int64_t)wr_step_traits(step)->n_sm;
+    spec.threads = WR_ATTN_MERGE_UNITS;
+    spec.shared_bytes = WR_ATTN_MERGE_AHEAD * 4096;
     return wr_launch(launcher, &spec, err);
 }
 

@@ -9,7 +9,12 @@ enum {
     WR_ATTN_TILE_ROWS = 32,        /* query rows (tokens x group) of a decode item at most */
     WR_ATTN_PREFILL_MIN_ROWS = 64, /* a run of so many rows goes to the prefill kernel where there is one */
     WR_ATTN_SCHEDULE_THREADS = 1024,
+    WR_ATTN_PART_EXTRA = 4,    /* floats of a part beside its o: m, l, two unused */
+    WR_ATTN_MERGE_UNITS = 128, /* groups of four columns that a block merges at a time */
+    WR_ATTN_MERGE_AHEAD = 16,  /* spans that the merge kernel fetches at a time */
 };
+
+#define WR_ATTN_NO_COUNTER UINT32_MAX
 
 typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
 
@@ -24,9 +29,9 @@ typedef struct wr_attn_item {
     int32_t n_rows;  /* 1 .. WR_ATTN_TILE_ROWS */
     int32_t span;    /* absolute */
     int32_t n_spans; /* 0: nothing is seen */
-    /* Several items share the tile when tile_spans > 0: each takes one span, writes its part to
-     * partial[partial + (index * kv_heads + head) * n_rows + i], index = span - tile_span, and the last one to arrive
-     * at counters[counter * kv_heads + head] merges all. */
+    /* Several items share the tile when tile_spans > 0: each writes the parts of its spans to rows
+     * partial + (index * kv_heads + head) * n_rows + i of the scratch, index = span - tile_span. The last one to arrive
+     * at counters[counter * kv_heads + head] merges all, or, with WR_ATTN_NO_COUNTER, the merge kernel does. */
     int32_t tile_span, tile_spans;
     uint32_t partial;
     uint32_t counter;
@@ -48,7 +53,8 @@ typedef struct wr_attn_schedule {
     uint32_t prefill_done;   /* free for the prefill kernel */
     uint32_t n_partial_rows; /* taken */
     uint32_t n_counters;     /* taken */
-    uint32_t unused[24];
+    uint32_t n_cuts;         /* tiles for the merge kernel */
+    uint32_t unused[23];
 } wr_attn_schedule;
 
 /* One struct for every kernel of the family. q [T, H, D], pages [P, page, G, D or E], out [T, H, E], contiguous. */
@@ -63,8 +69,8 @@ typedef struct wr_attn_params {
     wr_attn_item *items;
     wr_attn_prefill_item *prefill;
     uint32_t *counters; /* [n_counters, G] */
-    float *partial;     /* [partial rows, E] */
-    float *partial_ml;  /* [partial rows, 2]: m, l */
+    float *partial;     /* [partial rows, E + WR_ATTN_PART_EXTRA] */
+    wr_attn_item *cuts; /* [n_cuts]: any item of each tile that the merge kernel merges */
     int64_t n_pages;    /* P */
     int64_t max_pages;  /* entries of the table a sequence */
     int64_t window;     /* 0: none */
@@ -93,6 +99,7 @@ typedef struct wr_attn_schedule_params {
     wr_attn_item *items; /* [max_tiles + max_partial_rows / G] */
     wr_attn_prefill_item *prefill;
     uint32_t *counters;           /* [max_tiles, G] */
+    wr_attn_item *cuts;           /* [max_tiles] */
     int32_t *run_start, *run_end; /* [T] each: scratch */
     int32_t *tiles;               /* [max_tiles, 4]: row, first, partial, counter; scratch */
     int64_t n_keys;               /* max_pages * page: positions from here on hold nothing */
@@ -102,6 +109,7 @@ typedef struct wr_attn_schedule_params {
     int32_t prefill_tile; /* rows of a prefill item at most; 0: all rows are decode work */
     int32_t n_blocks;     /* grid of the decode kernel */
     int32_t tile_rows;    /* query rows of a decode tile: 16 or 32 */
+    int32_t inline_rows;  /* cut tiles of more query rows are left to the merge kernel */
     int32_t max_tiles;
     uint32_t max_partial_rows;
 } wr_attn_schedule_params;

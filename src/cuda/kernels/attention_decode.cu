@@ -113,7 +113,7 @@ WR_DEVICE int item_end(const tile_range *r, int from, i64 target) {
 
 typedef struct schedule_state {
     int counts[N_CLASSES], prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
-    int n_tiles, n_counters, carry;
+    int n_tiles, n_counters, n_cuts, carry;
     u64 n_partial, n_blocks;
     int warp_last[ALL_ROWS / 32];
 } schedule_state;
@@ -140,18 +140,21 @@ WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
     }
 }
 
+enum { WHOLE = -1, LEFT = -2 }; /* instead of a tile's counter: not cut; left to the merge kernel */
+
 /* Whether the tile is cut, and where its parts go; counts its items. */
 WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, int *tile, i64 target) {
     tile_range r = tile_at(p, tile[0], tile[1]);
-    tile[2] = tile[3] = -1;
+    tile[2] = 0;
+    tile[3] = WHOLE;
     if (r.n_spans > 1 && r.block_end - r.block > target) {
         u64 need = (u64)r.n_spans * r.n_rows * p->kv_heads, at = atomicAdd(&s->n_partial, need);
         if (at + need <= p->max_partial_rows) {
             tile[2] = (int)at;
-            tile[3] = atomicAdd(&s->n_counters, 1);
+            tile[3] = r.n_rows > p->inline_rows ? LEFT : atomicAdd(&s->n_counters, 1);
         }
     }
-    if (tile[3] < 0) {
+    if (tile[3] == WHOLE) {
         atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1);
         return;
     }
@@ -166,16 +169,17 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
     bool valid = seen_by_any(p, r.row);
     wr_attn_item item = {
         r.row, p->row_pos[r.row], valid ? p->row_seq[r.row] : -1, r.first, r.n_rows, r.span, r.n_spans, 0, 0, 0, 0, 0};
-    if (tile[3] < 0) {
+    if (tile[3] == WHOLE) {
         p->items[atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1)] = item;
         return;
     }
     item.tile_span = r.span;
     item.tile_spans = r.n_spans;
     item.partial = (u32)tile[2];
-    item.counter = (u32)tile[3];
+    item.counter = tile[3] == LEFT ? WR_ATTN_NO_COUNTER : (u32)tile[3];
     for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
         until = item_end(&r, from, target);
+    if (tile[3] == LEFT) p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
     for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
         until = item_end(&r, from, target);
         item.span = from;
@@ -203,7 +207,7 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->counts[i] = s->prefill_counts[i] = 0;
     for (i64 i = threadIdx.x; i < (i64)p.max_tiles * p.kv_heads; i += ALL_ROWS) p.counters[i] = 0;
     if (threadIdx.x == 0) {
-        s->n_tiles = s->n_counters = 0;
+        s->n_tiles = s->n_counters = s->n_cuts = 0;
         s->n_partial = s->n_blocks = 0;
     }
     __syncthreads();
@@ -226,14 +230,15 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) emit_tile(&p, s, p.tiles + (i64)i * 4, target);
-    if (p.prefill_tile == 0) return;
-    for (int t = (int)threadIdx.x; t < p.n_rows; t += ALL_ROWS) {
+    for (int t = (int)threadIdx.x; t < p.n_rows && p.prefill_tile > 0; t += ALL_ROWS) {
         int start = p.run_start[t];
         if ((t - start) % p.prefill_tile != 0 || !is_prefill(&p, start)) continue;
         int end = p.run_end[start] < t + p.prefill_tile ? p.run_end[start] : t + p.prefill_tile;
         wr_attn_prefill_item item = {t, end - t, p.row_pos[t], p.row_seq[t]};
         p.prefill[atomicAdd(&s->prefill_counts[class_of(tile_at(&p, end - 1, 0).block_end)], 1)] = item;
     }
+    __syncthreads();
+    if (threadIdx.x == 0) p.schedule->n_cuts = (u32)s->n_cuts;
 }
 
 /* ---- decode ---- */
@@ -250,11 +255,11 @@ typedef struct decode_item {
     const i32 *pages;     /* of the sequence */
 } decode_item;
 
-WR_DEVICE int item_row(const wr_attn_params *p, const decode_item *it, int r) {
-    return it->item.row + (it->item.first + r) / p->group;
+WR_DEVICE int item_row(const wr_attn_params *p, const wr_attn_item *item, int r) {
+    return item->row + (item->first + r) / p->group;
 }
-WR_DEVICE int item_head(const wr_attn_params *p, const decode_item *it, int r) {
-    return it->head * p->group + (it->item.first + r) % p->group;
+WR_DEVICE int item_head(const wr_attn_params *p, const wr_attn_item *item, int head, int r) {
+    return head * p->group + (item->first + r) % p->group;
 }
 WR_DEVICE i64 item_pos(const wr_attn_params *p, const decode_item *it, int r) {
     return (i64)it->item.pos + (it->item.first + r) / p->group;
@@ -318,7 +323,7 @@ template <int D, int KV, int MT> WR_DEVICE void load_queries(const wr_attn_param
         int r = e / (D / 2), d = e % (D / 2) * 2;
         u32 two = 0;
         if (r < it->item.n_rows) {
-            i64 at = ((i64)item_row(p, it, r) * p->n_heads + item_head(p, it, r)) * D + d;
+            i64 at = ((i64)item_row(p, &it->item, r) * p->n_heads + item_head(p, &it->item, it->head, r)) * D + d;
             two = words ? *(const u32 *)((const u16 *)p->q + at) : wr_attn_load_q2<KV>(p->q, at, p->q_type);
         }
         *(u32 *)(to + r * (D * 2 + 16) + d * 2) = two;
@@ -335,44 +340,64 @@ WR_DEVICE void store_pair(const wr_attn_params *p, i64 at, float lo, float hi) {
     wr_attn_store(p->out, at + 1, p->out_type, hi);
 }
 
-/* Merges the tile's parts for this KV head. A thread takes four columns of a row; parts are fetched eight at a time. */
-template <int E> WR_DEVICE void merge_parts(const wr_attn_params *p, const decode_item *it) {
-    enum { AHEAD = 8, FOURS = E / 4 };
-    const wr_attn_item *item = &it->item;
-    float c = p->log2_factor;
+/* Merges the parts of a tile for one KV head: unit u is four columns of a query row, units begin .. end - 1. Each
+ * thread fetches its own share of AHEAD spans at a time through its own places in shared memory (4 KiB a span in all),
+ * past L1. */
+template <int AHEAD>
+WR_DEVICE void merge_parts(const wr_attn_params *p, const wr_attn_item *item, int head, int begin, int end,
+                           u8 *memory) {
+    const int width = p->value_dim, fours = width / 4;
+    const float c = p->log2_factor;
+    u8 *mine = memory + threadIdx.x * 16;
 #pragma unroll 1
-    for (int unit = (int)threadIdx.x; unit < item->n_rows * FOURS; unit += THREADS) {
-        int r = unit / FOURS, column = unit % FOURS * 4;
-        i64 stride = (i64)p->kv_heads * item->n_rows, part = item->partial + (i64)it->head * item->n_rows + r;
+    for (int unit = begin + (int)threadIdx.x; unit < end; unit += THREADS) {
+        int r = unit / fours, column = unit % fours * 4;
+        i64 stride = (i64)p->kv_heads * item->n_rows * (width + WR_ATTN_PART_EXTRA);
+        const float *part =
+            p->partial + ((i64)item->partial + (i64)head * item->n_rows + r) * (width + WR_ATTN_PART_EXTRA);
         float m = WR_ATTN_NONE, l = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 1
-        for (int s = 0; s < item->tile_spans; s += AHEAD) {
-            uint4 parts[AHEAD];
-            uint2 ml[AHEAD];
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                if (s + i >= item->tile_spans) break;
-                i64 at = part + (s + i) * stride;
-                parts[i] = wr_load16_l2(p->partial + at * E + column);
-                ml[i] = *(const uint2 *)(p->partial_ml + at * 2);
+        for (int first = 0; first < item->tile_spans; first += AHEAD) {
+            int n = item->tile_spans - first < AHEAD ? item->tile_spans - first : AHEAD;
+#pragma unroll 4
+            for (int i = 0; i < n; i++, part += stride) {
+                wr_cp16(wr_smem(mine + i * 4096), part + column);
+                wr_cp16(wr_smem(mine + i * 4096 + 2048), part + width);
             }
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                if (s + i >= item->tile_spans) break;
+            wr_cp_commit();
+            wr_cp_wait<0>();
+#pragma unroll 4
+            for (int i = 0; i < n; i++) {
+                uint4 x = *(const uint4 *)(mine + i * 4096), ml = *(const uint4 *)(mine + i * 4096 + 2048);
                 float a, b;
-                wr_attn_merge(&m, wr_bits_f32(ml[i].x), c, &a, &b);
-                l = wr_attn_fold(l, a, wr_bits_f32(ml[i].y), b);
-                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(parts[i].x), b);
-                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(parts[i].y), b);
-                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(parts[i].z), b);
-                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(parts[i].w), b);
+                wr_attn_merge(&m, wr_bits_f32(ml.x), c, &a, &b);
+                l = wr_attn_fold(l, a, wr_bits_f32(ml.y), b);
+                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(x.x), b);
+                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(x.y), b);
+                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(x.z), b);
+                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(x.w), b);
             }
         }
-        int head = item_head(p, it, r);
-        float factor = p->sinks ? wr_attn_sink(m, &l, p->sinks[head], c) : 1.0f, inverse = wr_attn_inverse(l);
-        i64 at = ((i64)item_row(p, it, r) * p->n_heads + head) * E + column;
+        int q_head = item_head(p, item, head, r);
+        float factor = p->sinks ? wr_attn_sink(m, &l, p->sinks[q_head], c) : 1.0f, inverse = wr_attn_inverse(l);
+        i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * width + column;
         store_pair(p, at, o[0] * factor * inverse, o[1] * factor * inverse);
         store_pair(p, at + 2, o[2] * factor * inverse, o[3] * factor * inverse);
+    }
+}
+
+/* Tiles of many query rows whose parts the decode kernel left: spread over the whole device. */
+WR_KERNEL(wr_attn_merge_kernel, wr_attn_params, WR_ATTN_MERGE_UNITS, 2) {
+    WR_DYNAMIC_SHARED(memory);
+    wr_grid_launch();
+    wr_grid_wait();
+    int per_tile = (WR_ATTN_TILE_ROWS * p.value_dim / 4 + WR_ATTN_MERGE_UNITS - 1) / WR_ATTN_MERGE_UNITS;
+    u32 n = p.schedule->n_cuts * (u32)(p.kv_heads * per_tile);
+    for (u32 i = blockIdx.x; i < n; i += gridDim.x) {
+        const wr_attn_item *item = p.cuts + i / (u32)(p.kv_heads * per_tile);
+        int begin = (int)(i % (u32)per_tile) * WR_ATTN_MERGE_UNITS, end = item->n_rows * p.value_dim / 4;
+        if (end > begin + WR_ATTN_MERGE_UNITS) end = begin + WR_ATTN_MERGE_UNITS;
+        merge_parts<WR_ATTN_MERGE_AHEAD>(&p, item, (int)(i / (u32)per_tile % (u32)p.kv_heads), begin, end, memory);
     }
 }
 
@@ -390,7 +415,8 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     constexpr int K_BYTES = BK * (D * 2 + 16), V_BYTES = BK * (E * 2 + 16), P_ROW = BK * 2 + 16, ROWS = MT * 16;
     /* Queries stay in registers while D is no more than BK, and pass through the memory of the weights. */
     constexpr bool Q_SHARED = D > BK;
-    constexpr int Q_ROW = D * 2 + 16;
+    constexpr int Q_ROW = D * 2 + 16, PART = E + WR_ATTN_PART_EXTRA;
+    constexpr int AHEAD = K_BYTES + V_BYTES >= 16 * 4096 ? 16 : 8; /* spans that fit where keys and values lay */
     u8 *keys = memory, *values = keys + K_BYTES, *weights = values + V_BYTES;
     float *maxima = (float *)(weights + ROWS * P_ROW), *sums = maxima + 4 * ROWS; /* [4][ROWS] each */
     u32 *message = (u32 *)(sums + 4 * ROWS);                                      /* [4] */
@@ -603,11 +629,11 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                         for (int n = 0; n < PAIRS * 2; n++) {
                             if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
                             uint2 two = {wr_f32_bits(o[m][n][2 * h]), wr_f32_bits(o[m][n][2 * h + 1])};
-                            *(uint2 *)(p->partial + at * E + warp * PAIRS * 16 + n * 8 + 2 * t) = two;
+                            *(uint2 *)(p->partial + at * PART + warp * PAIRS * 16 + n * 8 + 2 * t) = two;
                         }
                         if (warp == 0 && t == 0) {
-                            uint2 ml = {wr_f32_bits(mx[m][h]), wr_f32_bits(l[m][h])};
-                            *(uint2 *)(p->partial_ml + at * 2) = ml;
+                            uint4 extra = {wr_f32_bits(mx[m][h]), wr_f32_bits(l[m][h]), 0, 0};
+                            *(uint4 *)(p->partial + at * PART + E) = extra;
                         }
                     }
                     if (it->item.tile_spans == 0) {
@@ -635,11 +661,11 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                 for (int h = 0; h < 2; h++) {
                     int r = m * 16 + g + 8 * h;
                     if (r >= it->item.n_rows) continue;
-                    int head = item_head(p, it, r);
+                    int head = item_head(p, &it->item, it->head, r);
                     float factor = 1.0f;
                     if (p->sinks && it->item.seq >= 0) factor = wr_attn_sink(tm[m][h], &tl[m][h], p->sinks[head], c);
                     float inverse = wr_attn_inverse(tl[m][h]);
-                    i64 at = ((i64)item_row(p, it, r) * p->n_heads + head) * E + warp * PAIRS * 16 + 2 * t;
+                    i64 at = ((i64)item_row(p, &it->item, r) * p->n_heads + head) * E + warp * PAIRS * 16 + 2 * t;
 #pragma unroll
                     for (int n = 0; n < PAIRS * 2; n++) {
                         if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
@@ -647,7 +673,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                                    total[m][n][2 * h + 1] * factor * inverse);
                     }
                 }
-        } else {
+        } else if (it->item.counter != WR_ATTN_NO_COUNTER) {
             __syncthreads();
             if (threadIdx.x == 0) {
                 u32 *counter = p->counters + (i64)it->item.counter * p->kv_heads + it->head;
@@ -655,7 +681,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                 if (message[0]) *counter = 0;
             }
             __syncthreads();
-            if (message[0]) merge_parts<E>(p, it);
+            if (message[0]) merge_parts<AHEAD>(p, &it->item, it->head, 0, it->item.n_rows * (E / 4), keys);
         }
         if (!dealt) return;
         round ^= 1; /* the other word: some threads may still read this one */
