@@ -74,7 +74,7 @@ WR_DEVICE void copy_page(u8 *to, const u8 *from, i64 key_bytes, int low, int hig
             int r = row + i * RISE;
             target[i] = wr_smem(to) + (u32)(piece / 8 * (BLOCK * 128) + r * 128 + ((piece % 8 ^ r) << 4));
         }
-#pragma unroll
+#pragma unroll 2 /* this warpgroup has few registers */
         for (int i = 0; i < 8; i++) {
 #pragma unroll
             for (int j = 0; j < TURNS; j++) {
@@ -91,15 +91,16 @@ WR_DEVICE void copy_page(u8 *to, const u8 *from, i64 key_bytes, int low, int hig
         bool there = row >= low && row < high;
         u8 *target = to + piece / 8 * (BLOCK * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4);
         const u8 *source = there ? from + row * key_bytes + piece * 16 : from;
-        if (aligned)
+        if (aligned) {
             wr_cp16_or_zero(wr_smem(target), source, there);
-        else
+        } else {
+#pragma unroll 1
             for (int j = 0; j < 8; j++) ((u16 *)target)[j] = there ? ((const u16 *)source)[j] : 0;
+        }
     }
 }
 
-/* Block `block` of K or V into a slot. pages: at the head's first column. Returns a bit for each page that is not
- * there. */
+/* Block `block` of K or V into a slot. Returns a bit for each page that is not there. */
 template <int WIDTH, int BLOCK>
 WR_DEVICE u32 copy_block(const wr_attn_params *p, const prefill_tile *tile, const u8 *pages, int block, u8 *to,
                          int thread) {
@@ -115,8 +116,9 @@ WR_DEVICE u32 copy_block(const wr_attn_params *p, const prefill_tile *tile, cons
             page = 0;
             high = 0;
         }
-        copy_page<WIDTH, BLOCK>(to + i * (WR_ATTN_PAGE * 128), pages + page * (WR_ATTN_PAGE * key_bytes), key_bytes,
-                                low, high, thread);
+        copy_page<WIDTH, BLOCK>(to + i * (WR_ATTN_PAGE * 128),
+                                pages + page * (WR_ATTN_PAGE * key_bytes) + tile->head * (WIDTH * 2), key_bytes, low,
+                                high, thread);
     }
     return missing;
 }
@@ -137,12 +139,12 @@ WR_DEVICE u32 next_tile(u8 *area, u32 bars, u32 n) {
     u32 tile = ((volatile u32 *)(area + WORK))[place];
     __syncwarp();
     if (threadIdx.x % 32 == 0) wr_bar_arrive(bars + WORK_EMPTY + place * 8);
-    return tile;
+    return __shfl_sync(0xFFFFFFFFu, tile, 0);
 }
 
 template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars, u32 n_tiles) {
     enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
-    int half = threadIdx.x % 128 / 64, thread = threadIdx.x % 64;
+    int half = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x % 128 / 64, 0), thread = threadIdx.x % 64;
     bool leader = threadIdx.x % 128 == 0;
     u32 entry = 0;
     if (leader) publish(p, area, bars, 0);
@@ -159,13 +161,10 @@ template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *a
             /* K0 K1 V0 K2 V1 ... */
             bool values = e == 2 * n_blocks - 1 || (e > 0 && e % 2 == 0);
             int block = e == 2 * n_blocks - 1 ? n_blocks - 1 : values ? e / 2 - 1 : (e + 1) / 2;
-            if (values) {
-                copy_block<E, BLOCK>(p, &tile, (const u8 *)p->v + tile.head * (E * 2), tile.begin + block, to, thread);
-            } else {
-                u32 missing = copy_block<D, BLOCK>(p, &tile, (const u8 *)p->k + tile.head * (D * 2), tile.begin + block,
-                                                   to, thread);
-                if (thread == 0) ((volatile u32 *)(area + MISSING))[slot] = missing;
-            }
+            const u8 *pages = (const u8 *)(values ? p->v : p->k);
+            u32 missing = values && E != D ? copy_block<E, BLOCK>(p, &tile, pages, tile.begin + block, to, thread)
+                                           : copy_block<D, BLOCK>(p, &tile, pages, tile.begin + block, to, thread);
+            if (thread == 0 && !values) ((volatile u32 *)(area + MISSING))[slot] = missing;
             wr_cp_commit();
             wr_cp_wait<0>();
             wr_fence_async();
@@ -185,14 +184,12 @@ template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *a
 
 /* ---- the warpgroups that compute ---- */
 
-/* What a thread knows of its rows g and g + 8 of the warp's sixteen. */
+/* What a thread knows of its rows g and g + 8 of the warp's sixteen. Registers are scarce: what can be found again is
+ * not kept. */
 typedef struct prefill_rows {
-    int first[2], last[2];    /* keys that they see */
+    int pos[2];
     float m[2], l[2];         /* of the running span */
     float m_all[2], l_all[2]; /* of the spans before */
-    float *place[2];          /* of the output, where totals of columns 128 and on lie; NULL: a row past the run */
-    bool even;                /* these places take pairs of f32 */
-    bool merged;              /* a span is in the totals */
 } prefill_rows;
 
 template <int N> WR_DEVICE void scores_step(float *s, u64 a, u64 b, int add) {
@@ -225,13 +222,19 @@ template <int WIDE, int BLOCK> WR_DEVICE void start_values(float *o, const u32 *
 }
 
 /* Keys that a row does not see: -inf. key0: the block's first; missing: a bit for each page. */
-template <int BLOCK> WR_DEVICE void hide(float *s, const prefill_rows *rows, int key0, u32 missing) {
+template <int BLOCK>
+WR_DEVICE void hide(const wr_attn_params *p, float *s, const prefill_rows *rows, int key0, u32 missing) {
     int base = key0 + threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int z = 0; z < BLOCK / 2; z++) {
-        int h = z / 2 % 2, key = base + z / 4 * 8 + z % 2;
-        bool gone = z / 4 * 8 / WR_ATTN_PAGE ? missing & 2 : missing & 1;
-        if (key < rows->first[h] || key > rows->last[h] || gone) s[z] = WR_ATTN_NONE;
+    for (int h = 0; h < 2; h++) {
+        int first = (int)wr_attn_first_key(rows->pos[h], p->window);
+        int last = (int)wr_attn_last_key(rows->pos[h], key_limit(p));
+#pragma unroll
+        for (int z = 2 * h; z < BLOCK / 2; z += z % 2 ? 3 : 1) {
+            int key = base + z / 4 * 8 + z % 2;
+            bool gone = z / 4 * 8 / WR_ATTN_PAGE ? missing & 2 : missing & 1;
+            if (key < first || key > last || gone) s[z] = WR_ATTN_NONE;
+        }
     }
 }
 
@@ -273,35 +276,50 @@ template <int BLOCK> WR_DEVICE void pack_weights(u32 *weights, const float *s) {
     for (int i = 0; i < BLOCK / 4; i++) weights[i] = wr_attn_pack<WR_ATTN_BF16>(s[2 * i], s[2 * i + 1]);
 }
 
-/* Four bytes apart or together, by what the place allows. */
-WR_DEVICE float read_place(const float *p, bool even) {
-    if (even) return *p;
-    const u16 *half = (const u16 *)p;
-    return wr_bits_f32((u32)half[0] | (u32)half[1] << 16);
+/* Row `row` of the tile: its number among T * H rows of q and of the output; below 0 past the end of the run. */
+WR_DEVICE i64 find_row(const wr_attn_params *p, const wr_attn_prefill_item *item, int head, int row) {
+    int token = row / p->group;
+    if (token >= item->n_rows) return -1;
+    return (i64)(item->row + token) * p->n_heads + head * p->group + row % p->group;
 }
-WR_DEVICE void write_place(float *p, bool even, float x) {
-    if (even) {
-        *p = x;
+
+/* Four bytes of the output, together or apart by how it is aligned. */
+WR_DEVICE float read_place(const u8 *p) {
+    if ((u64)p % 4 == 0) return *(const float *)p;
+    return wr_bits_f32((u32)((const u16 *)p)[0] | (u32)((const u16 *)p)[1] << 16);
+}
+WR_DEVICE void write_place(u8 *p, float x) {
+    if ((u64)p % 4 == 0) {
+        *(float *)p = x;
     } else {
         ((u16 *)p)[0] = (u16)wr_f32_bits(x);
         ((u16 *)p)[1] = (u16)(wr_f32_bits(x) >> 16);
     }
 }
 
-/* The span with maxima m and sums l, whose outputs are o, joins the totals. last: o becomes the totals, which are not
- * stored. totals: shared, [KEPT / 2][128 threads]. */
+/* Totals of the columns that shared memory has no space for, for row h of the thread. */
+template <int E> WR_DEVICE void merge_in_place(float *o, int h, u8 *place, float a, float b, bool first, bool last) {
+    enum { KEPT = WR_PREFILL_KEPT(E) };
+#pragma unroll
+    for (int z = KEPT / 2 + 2 * h; z < E / 2; z += z % 2 ? 3 : 1) {
+        u8 *at = place + ((z - KEPT / 2) / 4 * 8 + z % 2) * 4;
+        o[z] = wr_attn_fold(first ? 0.0f : read_place(at), a, o[z], b);
+        if (!last) write_place(at, o[z]);
+    }
+}
+
+/* The span with maxima m and sums l, whose outputs are o, joins the totals. first: there are none yet. last: o becomes
+ * the totals, which are not stored. totals: shared, [KEPT / 2][128 threads]. */
 template <int E>
-WR_DEVICE void merge_span(float *o, prefill_rows *rows, const float *m, const float *l, float c, float *totals,
-                          bool last) {
+WR_DEVICE void merge_span(const wr_attn_params *p, u32 index, int row0, float *o, prefill_rows *rows, const float *m,
+                          const float *l, float *totals, bool first, bool last) {
     enum { KEPT = WR_PREFILL_KEPT(E) };
     float a[2], b[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        wr_attn_merge(&rows->m_all[h], m[h], c, &a[h], &b[h]);
+        wr_attn_merge(&rows->m_all[h], m[h], p->log2_factor, &a[h], &b[h]);
         rows->l_all[h] = wr_attn_fold(rows->l_all[h], a[h], l[h], b[h]);
     }
-    bool first = !rows->merged;
-    rows->merged = true;
 #pragma unroll
     for (int z = 0; z < KEPT / 2; z++) {
         int h = z / 2 % 2;
@@ -309,13 +327,13 @@ WR_DEVICE void merge_span(float *o, prefill_rows *rows, const float *m, const fl
         o[z] = wr_attn_fold(old, a[h], o[z], b[h]);
         if (!last) totals[z * 128] = o[z];
     }
+    if constexpr (E > KEPT) {
 #pragma unroll
-    for (int z = KEPT / 2; z < E / 2; z++) {
-        int h = z / 2 % 2;
-        float *place = rows->place[h] + ((z - KEPT / 2) / 4 * 8 + threadIdx.x % 4 * 2 + z % 2);
-        float old = first || !rows->place[h] ? 0.0f : read_place(place, rows->even);
-        o[z] = wr_attn_fold(old, a[h], o[z], b[h]);
-        if (!last && rows->place[h]) write_place(place, rows->even, o[z]);
+        for (int h = 0; h < 2; h++) {
+            i64 row = find_row(p, &p->prefill[index / (u32)p->kv_heads], (int)(index % (u32)p->kv_heads), row0 + 8 * h);
+            u8 *place = (u8 *)p->out + row * (E * (p->out_type == WR_ATTN_F32 ? 4 : 2)) + threadIdx.x % 4 * 8;
+            if (row >= 0) merge_in_place<E>(o, h, place, a[h], b[h], first, last);
+        }
     }
 }
 
@@ -324,12 +342,11 @@ template <int D> WR_DEVICE void load_queries(const wr_attn_params *p, const pref
     enum { PIECES = D / 8 };
     bool vectors = p->q_type == WR_ATTN_BF16 && (u64)p->q % 16 == 0;
     for (int i = threadIdx.x % 128; i < 64 * PIECES; i += 128) {
-        int row = wg * 64 + i / PIECES, piece = i % PIECES, token = row / p->group;
+        int row = wg * 64 + i / PIECES, piece = i % PIECES;
+        i64 at = find_row(p, &tile->item, tile->head, row) * D + piece * 8;
         uint4 v;
         v.x = v.y = v.z = v.w = 0;
-        if (token < tile->item.n_rows) {
-            i64 at =
-                ((i64)(tile->item.row + token) * p->n_heads + tile->head * p->group + row % p->group) * D + piece * 8;
+        if (at >= 0) {
             if (vectors) {
                 v = *(const uint4 *)((const u16 *)p->q + at);
             } else {
@@ -347,21 +364,21 @@ template <int D> WR_DEVICE void load_queries(const wr_attn_params *p, const pref
 
 /* Sinks, division, rounding, output. */
 template <int E>
-WR_DEVICE void write_rows(const wr_attn_params *p, const prefill_tile *tile, const float *o, prefill_rows *rows,
-                          int row0) {
+WR_DEVICE void write_rows(const wr_attn_params *p, u32 index, const float *o, prefill_rows *rows, int row0) {
     __syncwarp(); /* the rows' places in the output have been read by all four threads of a row */
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        int row = row0 + 8 * h, token = row / p->group, head = tile->head * p->group + row % p->group;
-        if (token >= tile->item.n_rows) continue;
+        i64 row = find_row(p, &p->prefill[index / (u32)p->kv_heads], (int)(index % (u32)p->kv_heads), row0 + 8 * h);
+        if (row < 0) continue;
         float factor = 1.0f;
-        if (p->sinks) factor = wr_attn_sink(rows->m_all[h], &rows->l_all[h], p->sinks[head], p->log2_factor);
+        if (p->sinks)
+            factor = wr_attn_sink(rows->m_all[h], &rows->l_all[h], p->sinks[row % p->n_heads], p->log2_factor);
         float inverse = wr_attn_inverse(rows->l_all[h]);
-        i64 at = ((i64)(tile->item.row + token) * p->n_heads + head) * E + threadIdx.x % 4 * 2;
+        i64 at = row * E + threadIdx.x % 4 * 2;
         bool pairs = p->out_type != WR_ATTN_F32 && (u64)p->out % 4 == 0;
 #pragma unroll
         for (int z = 2 * h; z < E / 2; z += 4) {
-            float lo = inverse * (o[z] * factor), hi = inverse * (o[z + 1] * factor);
+            float lo = o[z] * factor * inverse, hi = o[z + 1] * factor * inverse;
             if (pairs) {
                 *(u32 *)((u16 *)p->out + at + z / 4 * 8) =
                     p->out_type == WR_ATTN_BF16 ? wr_pack_bf16(lo, hi) : wr_pack_f16(lo, hi);
@@ -370,24 +387,6 @@ WR_DEVICE void write_rows(const wr_attn_params *p, const prefill_tile *tile, con
                 wr_attn_store(p->out, at + z / 4 * 8 + 1, p->out_type, hi);
             }
         }
-    }
-}
-
-WR_DEVICE void begin_rows(const wr_attn_params *p, const prefill_tile *tile, prefill_rows *rows, int row0) {
-    i64 row_bytes = (i64)p->value_dim * (p->out_type == WR_ATTN_F32 ? 4 : 2);
-    rows->even = (u64)p->out % 4 == 0;
-    rows->merged = false;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int row = row0 + 8 * h, token = row / p->group, head = tile->head * p->group + row % p->group;
-        bool there = token < tile->item.n_rows;
-        i64 pos = (i64)tile->item.pos + (there ? token : tile->item.n_rows - 1);
-        rows->first[h] = (int)wr_attn_first_key(pos, p->window);
-        rows->last[h] = (int)wr_attn_last_key(pos, key_limit(p));
-        rows->m[h] = rows->m_all[h] = WR_ATTN_NONE;
-        rows->l[h] = rows->l_all[h] = 0.0f;
-        rows->place[h] =
-            there ? (float *)((u8 *)p->out + ((i64)(tile->item.row + token) * p->n_heads + head) * row_bytes) : 0;
     }
 }
 
@@ -423,13 +422,14 @@ WR_DEVICE void weigh(const wr_attn_params *p, const prefill_tile *tile, float *s
     }
     /* Uniform over the block: does any row of the tile not see a key of these? */
     int key0 = block * BLOCK;
-    if (missing || key0 > tile->all_last - (BLOCK - 1) || key0 < tile->all_first) hide<BLOCK>(s, rows, key0, missing);
+    if (missing || key0 > tile->all_last - (BLOCK - 1) || key0 < tile->all_first)
+        hide<BLOCK>(p, s, rows, key0, missing);
     soften<BLOCK>(s, rows, p->log2_factor, decay);
 }
 
 template <int D, int E>
-WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, prefill_ring *ring, u8 *area, u32 bars,
-                           u32 q, u32 slots, float *totals, int wg) {
+WR_DEVICE void attend_tile(const wr_attn_params *p, u32 index, const prefill_tile *tile, prefill_ring *ring, u8 *area,
+                           u32 bars, u32 q, u32 slots, float *totals, int wg) {
     enum {
         BLOCK = WR_PREFILL_BLOCK(D),
         STAGES = WR_PREFILL_STAGES(D),
@@ -437,11 +437,17 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
         WIDE = WR_PREFILL_PANELS(E) * 64
     };
     volatile u32 *missing = (volatile u32 *)(area + MISSING);
-    float o[WIDE / 2], s[BLOCK / 2], decay[2], c = p->log2_factor;
+    float o[WIDE / 2], s[BLOCK / 2], decay[2];
     u32 weights[BLOCK / 4];
     prefill_rows rows;
     int row0 = wg * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-    begin_rows(p, tile, &rows, row0);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int token = (row0 + 8 * h) / p->group;
+        rows.pos[h] = tile->item.pos + (token < tile->item.n_rows ? token : tile->item.n_rows - 1);
+        rows.m[h] = rows.m_all[h] = WR_ATTN_NONE;
+        rows.l[h] = rows.l_all[h] = 0.0f;
+    }
 #pragma unroll
     for (int z = 0; z < WIDE / 2; z++) o[z] = 0.0f;
     if (tile->begin < tile->end) {
@@ -455,7 +461,7 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
         release(bars, slot);
         weigh<BLOCK>(p, tile, s, &rows, tile->begin, gone, decay);
         pack_weights<BLOCK>(weights, s);
-        bool fresh = true;
+        bool fresh = true, merged = false;
         for (int block = tile->begin + 1; block < tile->end; block++) {
             u32 key_slot = await_entry<STAGES>(ring, bars);
             take_turn(ring, bars, wg);
@@ -477,7 +483,8 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
             wr_wgmma_wait<0>();
             release(bars, value_slot);
             if (crosses) {
-                merge_span<E>(o, &rows, span_m, span_l, c, totals, false);
+                merge_span<E>(p, index, row0, o, &rows, span_m, span_l, totals, !merged, false);
+                merged = true;
             } else {
 #pragma unroll
                 for (int z = 0; z < WIDE / 2; z++) o[z] *= decay[z / 2 % 2];
@@ -489,16 +496,18 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
         start_values<WIDE, BLOCK>(o, weights, slots + slot * SLOT, fresh);
         wr_wgmma_wait<0>();
         release(bars, slot);
-        merge_span<E>(o, &rows, rows.m, rows.l, c, totals, true);
+        merge_span<E>(p, index, row0, o, &rows, rows.m, rows.l, totals, !merged, true);
     }
-    write_rows<E>(p, tile, o, &rows, row0);
+    write_rows<E>(p, index, o, &rows, row0);
 }
 
 template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shared) {
     enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
     u8 *totals = shared + WR_PREFILL_Q_BYTES(D) + STAGES * SLOT, *area = totals + WR_PREFILL_KEPT_BYTES(E);
     u32 q = wr_smem(shared), slots = q + WR_PREFILL_Q_BYTES(D), bars = wr_smem(area);
-    int wg = threadIdx.x / 128;
+    /* By way of a shuffle, so that the compiler knows it to be the same in a warp and keeps descriptors in uniform
+     * registers; else they cost 32 registers a thread, or spills. */
+    int wg = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             wr_bar_init(bars + FULL + i * 8, 64); /* threads of half a warpgroup */
@@ -516,10 +525,10 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
     wr_grid_launch();
     u32 n_tiles = p->schedule->n_prefill * (u32)p->kv_heads;
     if (wg == 2) {
-        wr_registers_fewer<56>();
+        wr_registers_fewer<D == 256 ? 40 : 56>();
         copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars, n_tiles);
     } else {
-        wr_registers_more<224>();
+        wr_registers_more<D == 256 ? 232 : 224>();
         prefill_ring ring = {0, 0};
         if (wg == 1) pass_turn(bars, wg); /* the first turn */
         for (u32 n = 0;; n++) {
@@ -528,7 +537,7 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
             prefill_tile tile = find_tile<BLOCK>(p, index);
             wr_barrier(1 + wg, 128); /* nobody reads the last tile's queries any more */
             load_queries<D>(p, &tile, shared, wg);
-            attend_tile<D, E>(p, &tile, &ring, area, bars, q + wg * 8192, slots,
+            attend_tile<D, E>(p, index, &tile, &ring, area, bars, q + wg * 8192, slots,
                               (float *)totals + wg * (WR_PREFILL_KEPT(E) / 2 * 128) + threadIdx.x % 128, wg);
         }
     }
