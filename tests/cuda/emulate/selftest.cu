@@ -92,7 +92,10 @@ WR_KERNEL(selftest_mma, selftest_params, 32, 1) {
             else
                 wr_ldmatrix4(rb, wr_smem(sb) + (u32)((lane % 8 + lane / 16 * 8) * 32 + lane / 8 % 2 * 16));
         }
-        wr_mma_bf16(c, ra, rb[0], rb[1]);
+        if (p.f16)
+            wr_mma_f16(c, ra, rb[0], rb[1]);
+        else
+            wr_mma_bf16(c, ra, rb[0], rb[1]);
         __syncwarp();
     }
     for (int i = 0; i < 4; i++) ((float *)p.out)[(g + 8 * (i >> 1)) * 8 + 2 * t + (i & 1)] = c[i];
@@ -286,4 +289,21 @@ WR_KERNEL(selftest_chain, selftest_params, 64, 1) {
     const u32 early = out[i];
     wr_grid_wait();
     out[i] = (p.what ? early : out[i]) + 1;
+}
+
+/* ---- numbers ---- */
+
+/* For i < n: a u32 [n, 3] pairs of bf16 -> out u32 [n, 4]: their fma; the f32 a[0] as f16, and as bf16; that f16 back
+ * as f32 bits. */
+WR_KERNEL(selftest_numbers, selftest_params, 64, 1) {
+    wr_grid_wait();
+    const u32 i = blockIdx.x * 64 + threadIdx.x;
+    if ((i32)i >= p.n) return;
+    const u32 *a = (const u32 *)p.a + 3 * i;
+    u32 *out = (u32 *)p.out + 4 * i;
+    const float f = wr_bits_f32(a[0]);
+    out[0] = wr_fma_bf16x2(a[0], a[1], a[2]);
+    out[1] = wr_f32_to_f16(f);
+    out[2] = wr_f32_to_bf16(f);
+    out[3] = wr_f32_bits(wr_f16_to_f32((u16)out[1]));
 }

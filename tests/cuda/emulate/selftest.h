@@ -31,7 +31,7 @@ typedef struct selftest_params {
     const void *a, *b; /* bf16 [M, K], [N, K] (or [K, N]) */
     void *out;
     uint32_t *counter;
-    int32_t n, k, what, transposed;
+    int32_t n, k, what, transposed, f16;
 } selftest_params;
 
 #endif

@@ -1,5 +1,6 @@
 /* Proves the emulation of CUDA threads itself: what lanes, barriers and tensor cores do is compared with plain C, and
  * each kind of misuse must stop with its message. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -69,6 +70,38 @@ static void test_blocks_sum_through_shared_memory_and_a_counter(void **state) {
     wr_emulate_order(0);
 }
 
+enum { LAUNCHERS = 4, PIECE = 3000 };
+
+typedef struct launcher {
+    uint32_t a[PIECE], out[4], counter, sum;
+} launcher;
+
+static void *launch_often(void *data) {
+    launcher *l = data;
+    for (int i = 0; i < 10; i++) {
+        l->counter = l->out[0] = 0;
+        wr_emulate_launch("selftest_sum", 3, 256, 0,
+                          &(selftest_params){.a = l->a, .out = l->out, .counter = &l->counter, .n = PIECE});
+        if (l->out[0] != l->sum) return "wrong";
+    }
+    return NULL;
+}
+
+static void test_several_threads_launch_at_once(void **state) {
+    (void)state;
+    static launcher launchers[LAUNCHERS];
+    pthread_t threads[LAUNCHERS];
+    for (int t = 0; t < LAUNCHERS; t++) {
+        for (int i = 0; i < PIECE; i++) launchers[t].sum += launchers[t].a[i] = random_u32();
+        assert_int_equal(pthread_create(&threads[t], NULL, launch_often, &launchers[t]), 0);
+    }
+    for (int t = 0; t < LAUNCHERS; t++) {
+        void *wrong;
+        assert_int_equal(pthread_join(threads[t], &wrong), 0);
+        assert_null(wrong);
+    }
+}
+
 static void test_bulk_copies_feed_a_pipeline_of_mbarriers(void **state) {
     (void)state;
     enum { N = 64 * 9 };
@@ -117,6 +150,72 @@ static void product(const uint16_t *a, const uint16_t *b, int m, int n, int k, i
         }
 }
 
+/* Which of the values, [count] from 0 upwards, is nearest to |x + tail|; of two the even one. The tail is less than
+ * x's last bit and decides only when x alone lies in the middle. */
+static uint32_t nearest(__float128 x, __float128 tail, const __float128 *values, uint32_t count) {
+    uint32_t low = 0, high = count - 1;
+    const __float128 m = x < 0 ? -x : x;
+    while (high - low > 1) {
+        const uint32_t middle = (low + high) / 2;
+        if (values[middle] <= m)
+            low = middle;
+        else
+            high = middle;
+    }
+    const __float128 below = m - values[low], above = values[high] - m;
+    if (below != above) return below < above ? low : high;
+    if (tail != 0) return (tail < 0) == (x > 0) ? low : high;
+    return low % 2 == 0 ? low : high;
+}
+
+static float f32_of(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static void test_conversions_and_fma_round_once_to_the_nearest(void **state) {
+    (void)state;
+    enum { N = 20000, BF16S = 0x7F80, F16S = 0x7C00 };
+    static __float128 bf16s[BF16S], f16s[F16S];
+    static uint32_t in[N][3], out[N][4];
+    for (uint32_t i = 0; i < BF16S; i++) bf16s[i] = f32_of(i << 16);
+    for (uint32_t i = 0; i < F16S; i++) {
+        const int exponent = (int)(i >> 10);
+        f16s[i] = (__float128)(exponent ? 1024 + i % 1024 : i) * (exponent ? 1 << (exponent - 1) : 1) / (1 << 24);
+    }
+    for (int i = 0; i < N; i++) {
+        /* Sums in which every distance of exponents occurs, subnormal results too; a[0] lies about f16's range. */
+        for (int j = 0; j < 3; j++) in[i][j] = random_u32() << 16 | (random_u32() & 0xFFFF);
+        in[i][0] = (in[i][0] & 0x807F807Fu) | (100 + random_u32() % 42) << 23 | (100 + random_u32() % 42) << 7;
+        in[i][1] = (in[i][1] & 0x807F807Fu) | (random_u32() % 150) << 23 | (random_u32() % 150) << 7;
+        in[i][2] = (in[i][2] & 0x807F807Fu) | (random_u32() % 170) << 23 | (random_u32() % 170) << 7;
+        if (i % 2) in[i][0] &= ~0x1FFFu, in[i][0] |= (random_u32() & 1) << 12; /* ties and exact values */
+    }
+    wr_emulate_launch("selftest_numbers", (N + 63) / 64, 64, 0, &(selftest_params){.a = in, .out = out, .n = N});
+    for (int i = 0; i < N; i++) {
+        for (int half = 0; half < 2; half++) {
+            const int shift = 16 * half;
+            const __float128 a = bf16_value((uint16_t)(in[i][0] >> shift)),
+                             b = bf16_value((uint16_t)(in[i][1] >> shift)),
+                             c = bf16_value((uint16_t)(in[i][2] >> shift));
+            const __float128 product = a * b, sum = product + c, back = sum - product;
+            const __float128 tail = (product - (sum - back)) + (c - back);
+            const uint32_t got = out[i][0] >> shift & 0xFFFF;
+            assert_int_equal(got & 0x7FFF, nearest(sum, tail, bf16s, BF16S));
+            if (sum != 0) assert_int_equal(got >> 15, sum < 0);
+        }
+        const float f = f32_of(in[i][0]);
+        if (f < 65504 && f > -65504) assert_int_equal(out[i][1] & 0x7FFF, nearest(f, 0, f16s, F16S));
+        assert_int_equal(out[i][1] >> 15, in[i][0] >> 31);
+        assert_int_equal(out[i][2] & 0x7FFF, nearest(f, 0, bf16s, BF16S));
+        if (f < 65504 && f > -65504) {
+            const __float128 back = f16s[out[i][1] & 0x7FFF];
+            assert_true(f32_of(out[i][3]) == (float)(f < 0 ? -back : back));
+        }
+    }
+}
+
 static void test_mma_is_the_product_by_plain_loads_and_by_ldmatrix(void **state) {
     (void)state;
     enum { K = 64 };
@@ -133,6 +232,23 @@ static void test_mma_is_the_product_by_plain_loads_and_by_ldmatrix(void **state)
             product(a, b, 16, 8, K, transposed ? 1 : K, transposed ? 8 : 1, want);
             assert_memory_equal(got, want, sizeof(got));
         }
+}
+
+static void test_mma_f16_is_the_product_of_small_integers(void **state) {
+    (void)state;
+    static const uint16_t f16_of[] = {0x0000, 0x3C00, 0x4000, 0x4200, 0xC400, 0xC500}; /* 0, 1, 2, 3, -4, -5 */
+    static const int value_of[] = {0, 1, 2, 3, -4, -5};
+    uint16_t a[16 * 32], b[8 * 32];
+    int ia[16 * 32], ib[8 * 32];
+    float got[128];
+    for (int i = 0; i < 16 * 32; i++) ia[i] = (int)(random_u32() % 6), a[i] = f16_of[ia[i]];
+    for (int i = 0; i < 8 * 32; i++) ib[i] = (int)(random_u32() % 6), b[i] = f16_of[ib[i]];
+    wr_emulate_launch("selftest_mma", 1, 32, 1024, &(selftest_params){.a = a, .b = b, .out = got, .k = 32, .f16 = 1});
+    for (int i = 0; i < 128; i++) {
+        int sum = 0;
+        for (int k = 0; k < 32; k++) sum += value_of[ia[i / 8 * 32 + k]] * value_of[ib[i % 8 * 32 + k]];
+        assert_true(got[i] == (float)sum);
+    }
 }
 
 static void test_wgmma_is_the_product_for_every_width_and_operand(void **state) {
@@ -234,8 +350,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lanes_exchange_what_the_manual_says),
         cmocka_unit_test(test_blocks_sum_through_shared_memory_and_a_counter),
+        cmocka_unit_test(test_several_threads_launch_at_once),
         cmocka_unit_test(test_bulk_copies_feed_a_pipeline_of_mbarriers),
+        cmocka_unit_test(test_conversions_and_fma_round_once_to_the_nearest),
         cmocka_unit_test(test_mma_is_the_product_by_plain_loads_and_by_ldmatrix),
+        cmocka_unit_test(test_mma_f16_is_the_product_of_small_integers),
         cmocka_unit_test(test_wgmma_is_the_product_for_every_width_and_operand),
         cmocka_unit_test(test_misuse_stops_with_kernel_thread_and_cause),
     };
