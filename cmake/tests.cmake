@@ -46,6 +46,27 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
     endforeach()
 endif()
 
+# tests/cuda/device/<name>.c: programs that prove the runtime on a card. The suite runs their quick form over the
+# emulated driver, tools/gpu_suite.py the full one on a card.
+if(WEIR_CUDA AND NOT WEIR_FUZZ AND NOT sanitize)
+    file(GLOB sources CONFIGURE_DEPENDS tests/cuda/device/*.c)
+    foreach(source ${sources})
+        get_filename_component(name ${source} NAME_WE)
+        set(target test_device_${name})
+        add_executable(${target} ${source})
+        target_include_directories(${target} PRIVATE tests)
+        target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
+        target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+        target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group
+            ${CMAKE_DL_LIBS})
+        add_dependencies(${target} weir_cuda)
+        if(WEIR_EMULATE)
+            add_dependencies(${target} cuda_emulated)
+            note_test(device ${target} $<TARGET_FILE:${target}>)
+        endif()
+    endforeach()
+endif()
+
 # fuzz/fuzz_<name>.c: a libFuzzer target, or a program that replays the corpus.
 file(GLOB fuzzers CONFIGURE_DEPENDS fuzz/fuzz_*.c)
 foreach(source ${fuzzers})

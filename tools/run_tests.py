@@ -2,7 +2,8 @@
 """Runs the test suite and prints what failed, what was skipped, and the count.
 
 What there is to run: the programs listed in tests.tsv of the build folder (one
-cmocka program per test file, fuzz corpus replays, examples), the scripts
+cmocka program per test file, fuzz corpus replays, examples, the device
+programs over the emulated driver), the scripts
 tests/*/test_*.py and test_*.sh (exit code 77 is a skip), and the checks of
 tools/. With --sanitized, the quick programs of a second build too. A program
 named test_<room>_slow_* is not quick.
@@ -143,13 +144,17 @@ def read_manifest(build, env, label, quick_only):
     model = store_folder() / MODELS[0][0]
     for line in path.read_text().splitlines():
         kind, name, file = line.split("\t")
-        if kind == "slow" and quick_only or kind == "example" and quick_only:
+        if quick_only and kind in ("slow", "example", "device"):
             continue
         command = [file if Path(file).is_file() else file + ".missing"]
         limit_s = SLOW_LIMIT_S if kind == "slow" else FAST_LIMIT_S * factor
         if kind == "replay":
             command.append("fuzz/corpus/" + name.removeprefix("fuzz_replay_"))
             yield Job("script", name + label, command, limit_s, env)
+        elif kind == "device":
+            emulated = {"WEIR_CUDA_DRIVER": str(build / "libcuda_emulated.so"),
+                        "WEIR_CUDA_LIBRARY": str(build / "libweir-cuda.so")}
+            yield Job("script", name + label, command + ["--quick"], limit_s, {**env, **emulated})
         elif kind == "example":
             yield example_job(name, command, limit_s, env, model)
         else:

@@ -1,5 +1,6 @@
 /* The compiler's frame and its last stages: choice of kernels with their prepare steps and scratch, and the program
  * as one compact block (an engine holds many programs of hundreds of steps). */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "array/compile.h"
@@ -355,6 +356,10 @@ static weir_status build(wr_compiler *c, const wr_program_options *options, wr_p
 
 /* ---- the frame ---- */
 
+static atomic_uint_fast64_t n_built;
+
+uint64_t wr_program_count(void) { return atomic_load_explicit(&n_built, memory_order_relaxed); }
+
 /* Results of an evaluation go into buffers of their own, which the arrays keep. */
 static void place_outputs(wr_compiler *c) {
     for (int i = 0; i < c->n_outputs; i++) {
@@ -401,6 +406,7 @@ weir_status wr_compile(weir_array *const *outputs, int n_outputs, const wr_progr
     if (arena_bytes) *arena_bytes = c.arena_bytes;
     if (mode != WR_COMPILE_PLAN) {
         WR_TRY_GOTO(status, build(&c, options, out, err), done);
+        atomic_fetch_add_explicit(&n_built, 1, memory_order_relaxed);
         if (wr_trace_enabled()) wr_trace_program(*out);
     }
 done:

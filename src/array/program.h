@@ -34,6 +34,8 @@ wr_program_arena_bytes(const wr_program *program); /* plan: activation bytes; wi
 size_t wr_program_own_bytes(const wr_program *program); /* host bytes of the steps themselves */
 int wr_program_n_steps(const wr_program *program);
 const wr_step *wr_program_step(const wr_program *program, int i);
+/* Programs built by this process so far, those of evaluations among them. */
+uint64_t wr_program_count(void);
 
 /* Only the plan: how many arena bytes would wr_program_new need? */
 weir_status wr_program_plan(weir_array *const *outputs, int n_outputs, const wr_program_options *options,
