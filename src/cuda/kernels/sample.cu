@@ -66,7 +66,7 @@ typedef struct room {
     u64 *note;   /* [NOTES]: what one thread tells the others */
     view *seen;
 } room;
-enum { NOTE_BIN, NOTE_COUNT, NOTE_WEIGHT, NOTE_ID, NOTE_SIZE, NOTE_LAST, NOTES = 8 };
+enum { NOTE_BIN, NOTE_COUNT, NOTE_WEIGHT, NOTE_ID, NOTE_SIZE, NOTE_LAST, NOTE_ALL_COUNT, NOTE_ALL_WEIGHT, NOTES };
 
 #define ROOM(name)                                                                                                     \
     WR_SHARED_ARRAY(u32, bloom_, BLOOM_BITS / 32);                                                                     \
@@ -85,9 +85,9 @@ WR_DEVICE u32 *counts_of(const wr_sample_params &p, const wr_sample_row &row) {
 }
 
 /* The row's view, in shared memory, as registers are few. */
-WR_DEVICE const view &view_of(const wr_sample_params &p, const wr_sample_row &row, i64 r, u32 *bloom, view *v) {
+WR_DEVICE const view &view_of(const wr_sample_params &p, const wr_sample_row &row, int r, u32 *bloom, view *v) {
     if (threadIdx.x == 0) {
-        v->logits = p.logits + r * p.vocab;
+        v->logits = p.logits + (i64)r * p.vocab;
         v->counts = nullptr, v->bias = nullptr, v->n_bias = 0, v->bloom = bloom;
         v->repetition = row.repetition_penalty, v->presence = row.presence_penalty,
         v->frequency = row.frequency_penalty;
@@ -155,10 +155,10 @@ WR_DEVICE void fetch(float *l, const view &v, int first, int step, int end) {
         if (first + i * step < end) l[i] = adjust(v, first + i * step, l[i]);
 }
 
-WR_DEVICE wr_sample_state *state_of(const wr_sample_params &p, i64 r) {
-    return (wr_sample_state *)(p.scratch + r * p.row_bytes);
+WR_DEVICE wr_sample_state *state_of(const wr_sample_params &p, int r) {
+    return (wr_sample_state *)(p.scratch + (i64)r * p.row_bytes);
 }
-WR_DEVICE wr_sample_part *parts_of(const wr_sample_params &p, i64 r) { return (wr_sample_part *)(state_of(p, r) + 1); }
+WR_DEVICE wr_sample_part *parts_of(const wr_sample_params &p, int r) { return (wr_sample_part *)(state_of(p, r) + 1); }
 
 /* ---- a block ---- */
 
@@ -226,16 +226,16 @@ WR_DEVICE void block_sort(u64 *items, int n) {
 }
 
 /* log(sum(exp(raw logits))); NaN when there is no finite sum. */
-WR_DEVICE double row_logsumexp(const wr_sample_params &p, i64 r, const room &m) {
+WR_DEVICE double row_logsumexp(const wr_sample_params &p, int r, const room &m) {
     const wr_sample_part *parts = parts_of(p, r);
     u64 key = 0;
-    for (i64 s = threadIdx.x; s < p.n_slices; s += THREADS) {
+    for (int s = threadIdx.x; s < p.n_slices; s += THREADS) {
         u64 k = key_of(parts[s].raw_max);
         key = k > key ? k : key;
     }
     key = block_max(key, m.warps);
     double max = (double)logit_of((u32)key), sum = 0;
-    for (i64 s = threadIdx.x; s < p.n_slices; s += THREADS)
+    for (int s = threadIdx.x; s < p.n_slices; s += THREADS)
         if (parts[s].raw_sum) sum = sum + (double)parts[s].raw_sum * 0x1p-44 * exp((double)parts[s].raw_max - max);
     sum = block_sum_ordered(sum, (double *)m.items);
     bool finite = key > KEY_LEAST && key < KEY_INFINITE;
@@ -247,14 +247,14 @@ WR_DEVICE i32 logprob_bits(float logit, double lse) {
 }
 
 /* All threads of one block: the row's result. */
-WR_DEVICE void finish(const wr_sample_params &p, const wr_sample_row &row, i64 r, i64 token, const room &m) {
+WR_DEVICE void finish(const wr_sample_params &p, const wr_sample_row &row, int r, int token, const room &m) {
     i32 bits = 0;
     if (row.flags & WR_SAMPLE_LOGPROB && token >= 0) {
         double lse = row_logsumexp(p, r, m);
-        bits = logprob_bits(p.logits[r * p.vocab + token], lse);
+        bits = logprob_bits(p.logits[(i64)r * p.vocab + token], lse);
     }
     if (threadIdx.x) return;
-    i32 *out = p.out + r * p.out_width;
+    i32 *out = p.out + (i64)r * p.out_width;
     out[0] = (i32)token, out[1] = 0, out[2] = bits, out[3] = 0;
     u32 *counts = counts_of(p, row);
     if (row.flags & WR_SAMPLE_COUNT && counts && token >= 0) counts[token]++;
@@ -268,15 +268,15 @@ WR_KERNEL(wr_sample_scan, wr_sample_params, WR_SAMPLE_THREADS, 2) {
     WR_SHARED_ARRAY(view, seen, 1);
     wr_grid_launch();
     wr_grid_wait();
-    i64 r = blockIdx.x / p.n_slices, slice = blockIdx.x % p.n_slices;
+    const u32 n_slices = (u32)p.n_slices;
+    const int r = (int)(blockIdx.x / n_slices), slice = (int)(blockIdx.x % n_slices);
     const wr_sample_row &row = ((const wr_sample_row *)p.table)[r];
     if (row.flags & WR_SAMPLE_OFF) return;
     const view &v = view_of(p, row, r, bloom, seen);
     if (row.temperature != 0) {
-        const i64 words = sizeof(wr_sample_state) / 4;
+        const int words = (int)sizeof(wr_sample_state) / 4, n = (int)n_slices;
         u32 *state = (u32 *)state_of(p, r);
-        for (i64 i = words * slice / p.n_slices + threadIdx.x; i < words * (slice + 1) / p.n_slices; i += THREADS)
-            state[i] = 0;
+        for (int i = words * slice / n + (int)threadIdx.x; i < words * (slice + 1) / n; i += THREADS) state[i] = 0;
     }
     const int first = (int)(slice * WR_SAMPLE_SLICE + threadIdx.x), end = (int)p.vocab;
     u64 best = 0, sum = 0;
@@ -361,7 +361,7 @@ WR_DEVICE void add_wide(u32 *low, u32 *high, u64 x) {
 
 /* ---- draws in the order of ids ---- */
 
-WR_DEVICE void add_slice(const wr_sample_params &p, const view &v, const scale &s, i64 r, i64 slice, const room &m) {
+WR_DEVICE void add_slice(const wr_sample_params &p, const view &v, const scale &s, int r, int slice, const room &m) {
     u64 sum = 0;
     const int first = (int)(slice * WR_SAMPLE_SLICE + threadIdx.x);
 #pragma unroll 1
@@ -378,9 +378,9 @@ WR_DEVICE void add_slice(const wr_sample_params &p, const view &v, const scale &
     if (threadIdx.x == 0) parts_of(p, r)[slice].sum = sum;
 }
 
-WR_DEVICE i64 draw_by_id(const wr_sample_params &p, const view &v, const scale &s, i64 r, u64 bits, const room &m) {
+WR_DEVICE int draw_by_id(const wr_sample_params &p, const view &v, const scale &s, int r, u64 bits, const room &m) {
     u64 total = 0;
-    for (i64 i = threadIdx.x; i < p.n_slices; i += THREADS) {
+    for (int i = threadIdx.x; i < p.n_slices; i += THREADS) {
         uint4 half = wr_load16_l2(&parts_of(p, r)[i].sum); /* sum, and more */
         m.items[i] = (u64)half.y << 32 | half.x;
         total += m.items[i];
@@ -388,7 +388,7 @@ WR_DEVICE i64 draw_by_id(const wr_sample_params &p, const view &v, const scale &
     total = block_sum(total, m.warps);
     if (threadIdx.x == 0) {
         u64 goal = goal_of(bits, total), sum = 0;
-        i64 i = 0;
+        int i = 0;
         while (i + 1 < p.n_slices && sum + m.items[i] <= goal) sum += m.items[i++];
         m.note[NOTE_BIN] = (u64)i, m.note[NOTE_WEIGHT] = goal - sum;
     }
@@ -414,12 +414,12 @@ WR_DEVICE i64 draw_by_id(const wr_sample_params &p, const view &v, const scale &
         if (!pass) own = sum;
     }
     __syncthreads();
-    return (i64)m.note[NOTE_ID];
+    return (int)m.note[NOTE_ID];
 }
 
 /* ---- draws in falling order ---- */
 
-WR_DEVICE void add_histogram(const wr_sample_params &p, const view &v, const scale &s, i64 r, i64 slice, bool floors,
+WR_DEVICE void add_histogram(const wr_sample_params &p, const view &v, const scale &s, int r, int slice, bool floors,
                              const room &m) {
     u32 *low = (u32 *)m.weight, *high = low + WR_SAMPLE_BINS;
     for (int b = threadIdx.x; b < WR_SAMPLE_BINS; b += THREADS) low[b] = high[b] = m.count[b] = 0;
@@ -554,20 +554,22 @@ typedef struct list {
     int bin, n;
 } list;
 
-/* m.weight and m.count hold the sums before each bin; all: of all bins. The least prefix that reaches the goal, which
- * is from 1 to all; *id: its last token. */
-WR_DEVICE cut find(const wr_sample_params &p, const view &v, const scale &s, const cut &all, u64 goal, bool by_weight,
-                   list *kept, i64 *id, const room &m) {
+/* m.weight and m.count hold the sums before each bin, notes those of all bins. The least prefix that reaches the goal,
+ * which is from 1 to all; *id: its last token. */
+WR_DEVICE cut find(const wr_sample_params &p, const view &v, const scale &s, u64 goal, bool by_weight, list *kept,
+                   int *id, const room &m) {
     for (int b = threadIdx.x; b < WR_SAMPLE_BINS; b += THREADS) {
         bool last = b + 1 == WR_SAMPLE_BINS;
         u64 from = by_weight ? m.weight[b] : m.count[b];
-        u64 to = by_weight ? (last ? all.weight : m.weight[b + 1]) : last ? all.count : m.count[b + 1];
+        u64 to = by_weight ? (last ? m.note[NOTE_ALL_WEIGHT] : m.weight[b + 1])
+                 : last    ? m.note[NOTE_ALL_COUNT]
+                           : m.count[b + 1];
         if (from < goal && goal <= to) m.note[NOTE_BIN] = (u64)b;
     }
     __syncthreads();
     int b = (int)m.note[NOTE_BIN];
     cut before = {m.count[b], m.weight[b]};
-    u64 n = (b + 1 == WR_SAMPLE_BINS ? all.count : m.count[b + 1]) - before.count;
+    u64 n = (b + 1 == WR_SAMPLE_BINS ? m.note[NOTE_ALL_COUNT] : m.count[b + 1]) - before.count;
     __syncthreads();
     if (kept->bin != b) {
         range g = {b, PLACE_BITS, 0};
@@ -593,7 +595,7 @@ WR_DEVICE cut find(const wr_sample_params &p, const view &v, const scale &s, con
     }
     __syncthreads();
     cut found = {m.note[NOTE_COUNT], m.note[NOTE_WEIGHT]};
-    *id = (i64)m.note[NOTE_ID];
+    *id = (int)m.note[NOTE_ID];
     __syncthreads();
     return found;
 }
@@ -618,23 +620,23 @@ WR_DEVICE cut load_histogram(const wr_sample_state *state, const room &m) {
         m.weight[first + i] = weight, m.count[first + i] = (u32)count;
         weight += weights[i], count += counts[i];
     }
+    if (threadIdx.x == 0) m.note[NOTE_ALL_COUNT] = all.count, m.note[NOTE_ALL_WEIGHT] = all.weight;
     __syncthreads();
     return all;
 }
 
-WR_DEVICE i64 draw_by_rank(const wr_sample_params &p, const wr_sample_row &row, const view &v, const scale &s, i64 r,
+WR_DEVICE int draw_by_rank(const wr_sample_params &p, const wr_sample_row &row, const view &v, const scale &s, int r,
                            u64 bits, const room &m) {
     const wr_sample_state *state = state_of(p, r);
-    const cut all = load_histogram(state, m);
-    cut left = all;
+    cut left = load_histogram(state, m); /* the prefix that is left by the cuts so far: all */
     list kept = {-1, 0};
-    i64 id = -1;
+    int id = -1;
     enum { TOP_K, TOP_P, DRAW, STAGES };
 #pragma unroll 1
     for (int stage = TOP_K; stage < STAGES; stage++) {
         u64 goal;
         if (stage == TOP_K) {
-            if (row.top_k <= 0 || (u64)row.top_k >= all.count) continue;
+            if (row.top_k <= 0 || (u64)row.top_k >= left.count) continue;
             goal = (u64)row.top_k;
         } else if (stage == TOP_P) {
             if (!(row.top_p > 0 && row.top_p < 1)) continue;
@@ -646,25 +648,25 @@ WR_DEVICE i64 draw_by_rank(const wr_sample_params &p, const wr_sample_row &row, 
             if (row.min_p > 0 && rest.count < left.count) left = rest;
             goal = goal_of(bits, left.weight) + 1;
         }
-        left = find(p, v, s, all, goal, stage != TOP_K, &kept, &id, m);
+        left = find(p, v, s, goal, stage != TOP_K, &kept, &id, m);
     }
     return id;
 }
 
 /* False: another block does what is left. The slices of a row agree on what they see. */
-WR_DEVICE bool choose(const wr_sample_params &p, const wr_sample_row &row, i64 r, i64 slice, const room &m,
-                      i64 *token) {
+WR_DEVICE bool choose(const wr_sample_params &p, const wr_sample_row &row, int r, int slice, const room &m,
+                      int *token) {
     *token = -1;
     if (row.flags & WR_SAMPLE_OFF || (row.temperature == 0 && slice)) return slice == 0;
     u64 best = 0;
-    for (i64 i = threadIdx.x; i < p.n_slices; i += THREADS) {
+    for (int i = threadIdx.x; i < p.n_slices; i += THREADS) {
         u64 other = parts_of(p, r)[i].best;
         best = other > best ? other : best;
     }
     best = block_max(best, m.warps);
     u32 key = (u32)(best >> 32);
     if (row.temperature == 0 || key <= KEY_LEAST || key >= KEY_INFINITE) {
-        if (key > KEY_LEAST) *token = (i64) ~(u32)best;
+        if (key > KEY_LEAST) *token = (int)~(u32)best;
         return slice == 0;
     }
     const view &v = view_of(p, row, r, m.bloom, m.seen);
@@ -687,7 +689,9 @@ WR_KERNEL(wr_sample_draw, wr_sample_params, WR_SAMPLE_THREADS, 2) {
     ROOM(m);
     wr_grid_launch();
     wr_grid_wait();
-    i64 r = blockIdx.x / p.n_slices, slice = blockIdx.x % p.n_slices, token;
+    const u32 n_slices = (u32)p.n_slices;
+    const int r = (int)(blockIdx.x / n_slices), slice = (int)(blockIdx.x % n_slices);
+    int token;
     const wr_sample_row &row = ((const wr_sample_row *)p.table)[r];
     if (choose(p, row, r, slice, m, &token)) finish(p, row, r, token, m);
 }
@@ -698,12 +702,12 @@ WR_KERNEL(wr_sample_top, wr_sample_params, WR_SAMPLE_THREADS, 2) {
     ROOM(m);
     wr_grid_launch();
     wr_grid_wait();
-    i64 r = blockIdx.x;
+    const int r = (int)blockIdx.x;
     const wr_sample_row &row = ((const wr_sample_row *)p.table)[r];
-    i32 *out = p.out + r * p.out_width, *tokens = out + WR_SAMPLE_HEAD, *logprobs = tokens + p.n_top;
+    i32 *out = p.out + (i64)r * p.out_width, *tokens = out + WR_SAMPLE_HEAD, *logprobs = tokens + p.n_top;
     int wanted = row.flags & WR_SAMPLE_OFF ? 0 : row.n_top < p.n_top ? row.n_top : p.n_top, n = 0;
     if (wanted > 0) {
-        if (threadIdx.x == 0) *m.seen = view{p.logits + r * p.vocab, nullptr, nullptr, 0, false, 0, 0, 0, nullptr};
+        if (threadIdx.x == 0) *m.seen = view{p.logits + (i64)r * p.vocab, nullptr, nullptr, 0, false, 0, 0, 0, nullptr};
         __syncthreads();
         const view &v = *m.seen;
         const scale unused = {0, 0, 0};
@@ -729,7 +733,7 @@ WR_KERNEL(wr_sample_top, wr_sample_params, WR_SAMPLE_THREADS, 2) {
         double lse = row_logsumexp(p, r, m); /* uses the room of the items */
         if (threadIdx.x < n) {
             tokens[threadIdx.x] = (i32)id_at(place);
-            logprobs[threadIdx.x] = logprob_bits(p.logits[r * p.vocab + id_at(place)], lse);
+            logprobs[threadIdx.x] = logprob_bits(p.logits[(i64)r * p.vocab + id_at(place)], lse);
         }
     }
     for (int i = n + (int)threadIdx.x; i < p.n_top; i += THREADS) tokens[i] = logprobs[i] = 0;
