@@ -42,6 +42,8 @@ WR_DEVICE int key_limit(const wr_attn_params *p) {
     return keys < 0x7FFFFFFF ? (int)keys : 0x7FFFFFFF;
 }
 
+WR_DEVICE u32 count_tiles(const wr_attn_params *p) { return p->schedule->n_prefill * (u32)p->kv_heads; }
+
 template <int BLOCK> WR_DEVICE prefill_tile find_tile(const wr_attn_params *p, u32 index) {
     prefill_tile tile;
     tile.item = p->prefill[index / (u32)p->kv_heads];
@@ -142,20 +144,20 @@ WR_DEVICE u32 next_tile(u8 *area, u32 bars, u32 n) {
     return __shfl_sync(0xFFFFFFFFu, tile, 0);
 }
 
-template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars, u32 n_tiles) {
+template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars) {
     enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
     int half = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x % 128 / 64, 0), thread = threadIdx.x % 64;
     bool leader = threadIdx.x % 128 == 0;
-    u32 entry = 0;
+    u32 entry = (u32)half;
     if (leader) publish(p, area, bars, 0);
     for (u32 n = 0;; n++) {
         u32 index = next_tile(area, bars, n);
-        if (index >= n_tiles) break;
+        if (index >= count_tiles(p)) break;
         if (leader) publish(p, area, bars, n + 1);
         prefill_tile tile = find_tile<BLOCK>(p, index);
         int n_blocks = tile.end - tile.begin;
-        for (int e = half; e < 2 * n_blocks; e += 2) {
-            u32 slot = (entry + e) % STAGES, round = (entry + e) / STAGES;
+        for (int e = half; e < 2 * n_blocks; e += 2, entry += 2) {
+            u32 slot = entry % STAGES, round = entry / STAGES;
             u8 *to = slots + slot * SLOT;
             wr_bar_wait(bars + EMPTY + slot * 8, (int)(round & 1) ^ 1);
             /* K0 K1 V0 K2 V1 ... */
@@ -164,13 +166,12 @@ template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *a
             const u8 *pages = (const u8 *)(values ? p->v : p->k);
             u32 missing = values && E != D ? copy_block<E, BLOCK>(p, &tile, pages, tile.begin + block, to, thread)
                                            : copy_block<D, BLOCK>(p, &tile, pages, tile.begin + block, to, thread);
-            if (thread == 0 && !values) ((volatile u32 *)(area + MISSING))[slot] = missing;
+            if (thread == 0 && !values) ((volatile u32 *)(area + MISSING))[entry % STAGES] = missing;
             wr_cp_commit();
             wr_cp_wait<0>();
             wr_fence_async();
-            wr_bar_arrive(bars + FULL + slot * 8);
+            wr_bar_arrive(bars + FULL + entry % STAGES * 8);
         }
-        entry += 2 * (u32)n_blocks;
     }
     if (leader) {
         /* The last block to come here has seen every other take its last number. */
@@ -523,17 +524,16 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
     __syncthreads();
     wr_grid_wait();
     wr_grid_launch();
-    u32 n_tiles = p->schedule->n_prefill * (u32)p->kv_heads;
     if (wg == 2) {
-        wr_registers_fewer<D == 256 ? 40 : 56>();
-        copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars, n_tiles);
+        wr_registers_fewer<D == 256 ? 40 : 72>();
+        copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars);
     } else {
-        wr_registers_more<D == 256 ? 232 : 224>();
+        wr_registers_more<D == 256 ? 232 : 216>();
         prefill_ring ring = {0, 0};
         if (wg == 1) pass_turn(bars, wg); /* the first turn */
         for (u32 n = 0;; n++) {
             u32 index = next_tile(area, bars, n);
-            if (index >= n_tiles) break;
+            if (index >= count_tiles(p)) break;
             prefill_tile tile = find_tile<BLOCK>(p, index);
             wr_barrier(1 + wg, 128); /* nobody reads the last tile's queries any more */
             load_queries<D>(p, &tile, shared, wg);
