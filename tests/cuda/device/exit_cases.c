@@ -117,32 +117,48 @@ static bool has_card(const device_args *args) {
     return !(WIFEXITED(status) && WEXITSTATUS(status) == 77);
 }
 
+/* One run of a case in a process of its own. In the child it returns what main is to return, and *pid is 0. */
+static int begin(const exit_case *c, bool busy, const device_args *args, pid_t *pid, int *output) {
+    *output = open_output();
+    fflush(stdout);
+    *pid = fork();
+    if (*pid) return 0;
+    static child k = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    k.c = c, k.args = args, k.busy = busy;
+    dup2(*output, STDERR_FILENO);
+    if (busy) setenv("WR_EMULATE_ASYNC", "1", 1);
+    alarm(300); /* one that hangs ends by a signal */
+    return live_and_end(&k);
+}
+
+enum { MAX_AT_ONCE = 32 };
+
 int main(int argc, char **argv) {
-    device_args args = read_args(argc, argv);
-    long n = args.n ? args.n : args.quick ? 1 : 50;
+    device_args args = read_args(argc, argv); /* --threads: processes at once */
+    long n = args.n ? args.n : args.quick ? 1 : 50, at_once = args.threads ? args.threads : 8;
+    if (at_once > MAX_AT_ONCE) at_once = MAX_AT_ONCE;
     bool good = true;
     if (!has_card(&args)) return 77;
     for (int i = 0; i < 2 * N_CASES; i++) {
         const exit_case *c = &cases[i / 2];
         bool busy = i % 2;
-        long n_right = 0;
+        long n_right = 0, running;
         char wrong[600] = "";
         double start = now_s();
-        for (long r = 0; r < n; r++) {
-            int output = open_output(), status = 0;
-            fflush(stdout);
-            pid_t pid = fork();
-            if (pid == 0) {
-                static child k = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-                k.c = c, k.args = &args, k.busy = busy;
-                dup2(output, STDERR_FILENO);
-                if (busy) setenv("WR_EMULATE_ASYNC", "1", 1);
-                alarm(300); /* one that hangs ends by a signal */
-                return live_and_end(&k);
+        for (long r = 0; r < n; r += running) {
+            pid_t pids[MAX_AT_ONCE];
+            int outputs[MAX_AT_ONCE];
+            for (running = 0; running < at_once && r + running < n; running++) {
+                int code = begin(c, busy, &args, &pids[running], &outputs[running]);
+                if (pids[running] == 0) return code;
+                if (pids[running] < 0) return 1;
             }
-            if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
-            if (!judge(c, status, output, wrong, sizeof wrong)) n_right++;
-            close(output);
+            for (long k = 0; k < running; k++) {
+                int status = 0;
+                if (waitpid(pids[k], &status, 0) != pids[k]) return 1;
+                if (!judge(c, status, outputs[k], wrong, sizeof wrong)) n_right++;
+                close(outputs[k]);
+            }
         }
         good = good && n_right == n;
         print_json("exit",

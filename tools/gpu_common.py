@@ -1,0 +1,111 @@
+"""What gpu_suite.py and gpu_bench.py share: finding programs in a build folder
+or in the folder of tools/gpu_pack.sh, running them, and result files."""
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Programs:
+    """The programs of a folder: of a build, or of a pack with its `run`."""
+
+    def __init__(self, folder, emulated=False):
+        self.folder = Path(folder).resolve()
+        self.run_script = self.folder / "run"
+        self.is_pack = self.run_script.is_file()
+        self.bin = self.folder / "bin" if self.is_pack else self.folder
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k == "WEIR_CUDA_DRIVER"}
+        if not self.is_pack:
+            self.env["WEIR_CUDA_LIBRARY"] = str(self.folder / "libweir-cuda.so")
+        if emulated:
+            self.env["WEIR_CUDA_DRIVER"] = str(self.folder / "libcuda_emulated.so")
+
+    def has(self, name):
+        return os.access(self.bin / name, os.X_OK)
+
+    def matching(self, *patterns):
+        found = {path.name for pattern in patterns for path in self.bin.glob(pattern)}
+        return sorted(name for name in found if self.has(name) and (self.bin / name).is_file())
+
+    def command(self, name, arguments):
+        start = [str(self.run_script), name] if self.is_pack else [str(self.bin / name)]
+        return start + [str(a) for a in arguments]
+
+
+def run(command, env, limit_s):
+    """Exit code (None: out of time), output, errors, seconds."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        output, errors = process.communicate(timeout=limit_s)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+        code = None
+    return code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), time.monotonic() - start
+
+
+def ending(code, limit_s):
+    if code is None:
+        return f"did not end within {limit_s} s"
+    return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def json_lines(text):
+    """The JSON objects among the lines of a program's output."""
+    found = []
+    for line in text.split("\n"):
+        if not line.startswith("{"):
+            continue
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            print(f"not JSON: {line[:200]}", file=sys.stderr)
+    return found
+
+
+def machine(emulated=False):
+    """Name of the card and version of its driver."""
+    if emulated:
+        return {"card": "emulated", "driver": "emulated"}
+    try:
+        text = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        name, driver = (part.strip() for part in text.split("\n")[0].split(","))
+        return {"card": name, "driver": driver}
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {"card": "unknown", "driver": "unknown"}
+
+
+class Results:
+    """A file of JSON lines, each with the machine, the commit and the date."""
+
+    def __init__(self, path, commit, about):
+        self.file = open(path, "w", encoding="utf-8") if path else None
+        self.about = {**about, "commit": commit, "date": datetime.date.today().isoformat()}
+
+    def add(self, record):
+        if self.file:
+            self.file.write(json.dumps({**record, **self.about}) + "\n")
+            self.file.flush()
+
+
+def print_table(title, head, rows):
+    """Rows of text and numbers, in columns."""
+    if not rows:
+        return
+    cells = [[f"{v:.3g}" if isinstance(v, float) and abs(v) < 1 else f"{v:.1f}" if isinstance(v, float) else str(v)
+              for v in row] for row in rows]
+    widths = [max(len(row[i]) for row in [head] + cells) for i in range(len(head))]
+    numeric = [all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(head))]
+    print(f"\n{title}")
+    for row in [head] + cells:
+        print("  " + "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric)).rstrip())

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Runs the whole GPU suite on a machine with a card and prints what came of it.
+
+    tools/gpu_suite.py [--build build | gpu-pack] [--out FILE] [--commit ID]
+                       [-j N] [--quick] [--emulated] [WORD ...]
+
+The suite: every cmocka program named test_<room>_device_*, and the programs of
+tests/cuda/device (test_device_*), which prove exit, threads, waiting, variety
+and failures. Processes run in parallel, except those that measure time or
+memory, or use all of it. Words choose the tests whose name contains one.
+
+--out: JSON lines, one a test ("kind": "test") and one a measurement ("kind":
+"measurement"). The last line printed is "N passed, N failed"; the exit code is
+1 when one failed or nothing ran. A test that skips for want of a card failed.
+--emulated: over the build's emulated driver, to try this program out.
+"""
+import argparse
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
+
+ALONE = ["test_device_waiting", "test_device_variety", "test_device_failures"]
+LIMIT_S = 540
+SHOWN_BYTES = 6000
+TAP_LINE = re.compile(r"^(?P<not>not )?ok \d+(?: -)? (?P<skip># SKIP )?(?P<name>.+)$")
+TAP_PLAN = re.compile(r"^1\.\.(\d+)$", re.M)
+
+
+class Test:
+    """One program, what it said, and its results: (name, passed, skipped, text)."""
+
+    def __init__(self, name, command):
+        self.name, self.command = name, command
+        self.results, self.measurements, self.seconds = [], [], 0.0
+
+    def execute(self, env):
+        is_cmocka = not self.name.startswith("test_device_")
+        code, output, errors, self.seconds = run(self.command, {**env, "CMOCKA_MESSAGE_OUTPUT": "TAP"}, LIMIT_S)
+        text = (output + errors)[-SHOWN_BYTES:]
+        if is_cmocka:
+            self.read_tap(code, output, text)
+        else:
+            self.measurements = json_lines(output)
+            skipped = code == 77
+            why = "" if code == 0 else f"{ending(code, LIMIT_S)}\n{text}"
+            self.results = [(self.name, code == 0, skipped, why)]
+        return self
+
+    def read_tap(self, code, output, text):
+        seen, failed = 0, False
+        for line in output.split("\n"):
+            match = TAP_LINE.match(line)
+            if not match:
+                continue
+            seen += 1
+            bad = bool(match["not"])
+            failed = failed or bad
+            name = f"{self.name}: {match['name']}"
+            self.results.append((name, not bad and not match["skip"], bool(match["skip"]), text if bad else ""))
+        plan = TAP_PLAN.search(output)
+        complete = plan and seen == int(plan.group(1)) and seen > 0
+        if not complete or code != 0 and not failed:
+            self.results.append((self.name, False, False, f"{ending(code, LIMIT_S)}, {seen} results\n{text}"))
+
+
+def collect(programs, options):
+    tests = []
+    for name in programs.matching("test_device_*", "test_*_device_*"):
+        arguments = []
+        if name.startswith("test_device_") and options.quick:
+            arguments.append("--quick")
+        if name == "test_device_exit_cases" and options.exit_runs:
+            arguments += ["--n", options.exit_runs]
+        if name == "test_device_threads" and options.seconds:
+            arguments += ["--seconds", options.seconds]
+        tests.append(Test(name, programs.command(name, arguments)))
+    if options.words:
+        tests = [test for test in tests if any(word in test.name for word in options.words)]
+    return tests
+
+
+def report(test, results):
+    for name, passed, skipped, text in test.results:
+        results.add({"kind": "test", "name": name, "passed": passed, "skipped": skipped,
+                     "seconds": round(test.seconds, 2), **({"output": text} if text else {})})
+    for measurement in test.measurements:
+        results.add({"kind": "measurement", "program": test.name, **measurement})
+    bad = [r for r in test.results if not r[1]]
+    word = "ok" if not bad else "skipped" if all(r[2] for r in bad) else "FAILED"
+    print(f"{word:7} {test.seconds:6.1f} s  {test.name} ({len(test.results)})", flush=True)
+
+
+def print_figures(measurements):
+    rows = [(m["case"], m["work"], m["expected"], f"{m['right']} of {m['runs']}") for m in measurements
+            if m.get("test") == "exit"]
+    print_table("exit", ["case", "work", "code", "right"], rows)
+    rows = [(m["threads"], m["seconds"], m["devices"], m["evaluations"], m["program_runs"], m["engines"], m["tokens"],
+             m["passed"]) for m in measurements if m.get("test") == "threads"]
+    print_table("threads", ["threads", "s", "devices", "evaluations", "program runs", "engines", "tokens", "passed"],
+                rows)
+    rows = [(m["work_us"], m["way"], m["median_us"], m["p10_us"], m["p90_us"], m["extra_us"], 100.0 * m["cpu_share"],
+             m["passed"]) for m in measurements if m.get("test") == "waiting"]
+    print_table("waiting", ["work us", "way", "median us", "p10", "p90", "extra us", "CPU %", "passed"], rows)
+    rows = [(m["seconds"], m["cpu_ms"], m["passed"]) for m in measurements if m.get("test") == "idle"]
+    print_table("idle", ["s", "CPU ms", "passed"], rows)
+    rows = [(m["test"], m["shapes"], m["seconds"], m["programs_built"], m["host_growth_bytes"],
+             m["device_growth_bytes"], m["passed"])
+            for m in measurements if m.get("test", "").startswith("variety")]
+    print_table("variety", ["what", "shapes", "s", "programs built", "host growth", "device growth", "passed"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Run the GPU suite.")
+    parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--commit", default="")
+    parser.add_argument("-j", "--jobs", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--quick", action="store_true", help="the small form of the programs")
+    parser.add_argument("--emulated", action="store_true", help="over the emulated driver, small")
+    parser.add_argument("--seconds", type=int, help="of the threads test, 60")
+    parser.add_argument("--exit-runs", type=int, help="of each exit case, 50")
+    parser.add_argument("words", nargs="*", help="run only tests whose name contains one of these")
+    options = parser.parse_args()
+    options.quick = options.quick or options.emulated
+    programs = Programs(options.build, options.emulated)
+    results = Results(options.out, options.commit, machine(options.emulated))
+    tests = collect(programs, options)
+    alone = [test for test in tests if test.name in ALONE]
+    together = [test for test in tests if test.name not in ALONE]
+    together.sort(key=lambda test: test.name != "test_device_threads")  # the longest first
+
+    def execute(test):
+        return test.execute(programs.env)
+
+    for test in alone:
+        report(execute(test), results)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for test in pool.map(execute, together):
+            report(test, results)
+
+    every = [result for test in tests for result in test.results]
+    failed = [result for result in every if not result[1]]
+    for name, _, skipped, text in failed:
+        print(f"\n{'SKIPPED' if skipped else 'FAILED'} {name}\n{text}")
+    print_figures([m for test in tests for m in test.measurements])
+    print(f"\n{results.about['card']}, driver {results.about['driver']}")
+    print(f"{len(every) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not every else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
