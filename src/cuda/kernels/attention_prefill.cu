@@ -18,7 +18,11 @@
  *
  * Bytes: tiles x keys seen x (D + E) x 2 x G from L2; operations 2 H (D + E) x keys seen by all rows.
  * Measured: not yet. The trial without overlap and turns: 431 TFLOP/s at 8k, head 128.
- * Dropped: none yet. Not tried: tensor-map copies instead of cp.async, Q in registers. */
+ * Registers: 216 a thread that computes (232 at head 256), 72 (40) for one that copies. At head 256 the copying threads
+ * spill 16 bytes, outside their copy loop; nothing else spills.
+ * Dropped: descriptors from a warpgroup number that the compiler does not know to be uniform (32 registers more, spills
+ * in the loop at head 256); the split 224 to 56 below head 256 (16 bytes of spills at head 128).
+ * Not tried: tensor-map copies instead of cp.async, Q in registers, the next tile's Q under the last block. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/attention_prefill.h"
 
