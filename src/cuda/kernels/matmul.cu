@@ -274,19 +274,19 @@ WR_DEVICE void f32_tile(const wr_matmul_params &p, float *a_tile, float *b_tile)
         }
 }
 
-WR_KERNEL(wr_matmul_f32, wr_matmul_params, 256, 2) {
+WR_KERNEL(wr_matmul_f32, wr_matmul_params, 256, 1) {
     WR_SHARED_ARRAY(uint4, a_tile, WR_MATMUL_F32_K * (WR_MATMUL_F32_TILE + 4) / 4);
     WR_SHARED_ARRAY(uint4, b_tile, WR_MATMUL_F32_K * (WR_MATMUL_F32_TILE + 4) / 4);
     wr_grid_launch();
     wr_grid_wait();
     f32_tile<WR_MATMUL_F32_TILE, WR_MATMUL_F32_TILE, 4, 4>(p, (float *)a_tile, (float *)b_tile);
 }
-WR_KERNEL(wr_matmul_f32_slim, wr_matmul_params, 128, 3) {
+WR_KERNEL(wr_matmul_f32_slim, wr_matmul_params, 128, 2) {
     WR_SHARED_ARRAY(uint4, a_tile, WR_MATMUL_F32_K * (WR_MATMUL_F32_SLIM_M + 4) / 4);
     WR_SHARED_ARRAY(uint4, b_tile, WR_MATMUL_F32_K * (WR_MATMUL_F32_SLIM_N + 4) / 4);
     wr_grid_launch();
     wr_grid_wait();
-    f32_tile<WR_MATMUL_F32_SLIM_M, WR_MATMUL_F32_SLIM_N, 2, 4>(p, (float *)a_tile, (float *)b_tile);
+    f32_tile<WR_MATMUL_F32_SLIM_M, WR_MATMUL_F32_SLIM_N, 1, 4>(p, (float *)a_tile, (float *)b_tile);
 }
 
 /* ---- reference ---- */
