@@ -5,15 +5,18 @@
  * (cmake/emulate.cmake), used by WEIR_CUDA_DRIVER=<path>/libcuda_emulated.so. Modules are not read: a function is found
  * by its name among the kernels that are linked in.
  *
- * Device memory is host memory. A fresh allocation holds 0xFF in every byte (NaN), so does a freed one until the heap
- * reuses it; bytes around it are checked when it is freed. Copies must lie inside one allocation. A card with 4
- * multiprocessors of sm_90 (WR_EMULATE_ARCH=80 and the like: another one), 4 GiB. */
+ * Device memory is host memory. A fresh allocation holds 0xFF in every byte (NaN). It ends, rounded up to 256 bytes, at
+ * a page that may not be touched, and after it is freed none of it may; the bytes before it and up to the page are
+ * checked when it is freed. Copies must lie inside one allocation. A card with 4 multiprocessors of sm_90
+ * (WR_EMULATE_ARCH=80 and the like: another one), 4 GiB
+ * (WR_EMULATE_MEMORY_MIB). */
 #include "driver_state.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -31,7 +34,7 @@ counters count;
 
 namespace {
 
-constexpr size_t GUARD = 256;
+constexpr size_t GUARD = 256, PAGE = 4096;
 constexpr u8 GUARD_BYTE = 0xA5, FRESH_BYTE = 0xFF;
 
 struct allocation {
@@ -40,11 +43,16 @@ struct allocation {
     CUmemoryPool pool;
 };
 
+size_t memory_wanted(void) {
+    const char *mib = getenv("WR_EMULATE_MEMORY_MIB");
+    return mib ? (size_t)atol(mib) << 20 : (size_t)4 << 30;
+}
+
 /* Never destroyed: threads may call while the process ends. */
 struct globals {
     std::mutex lock;
     std::map<const u8 *, allocation> memory;
-    size_t total = (size_t)4 << 30, device_used = 0;
+    size_t total = memory_wanted(), device_used = 0;
     std::mutex fail_lock;
     long calls = 0, fail_at = -1; /* -1: not yet asked of the environment */
     const char *failed = nullptr;
@@ -97,14 +105,42 @@ namespace {
 
 size_t idle_in_pools = 0; /* reserved and not used; under the lock of the globals */
 
-void check_guards(const u8 *p, const allocation &a) {
-    for (size_t i = 0; i < GUARD; i++) {
-        const bool before = p[-1 - (long)i] != GUARD_BYTE, after = p[a.bytes + i] != GUARD_BYTE;
-        if (!before && !after) continue;
-        fprintf(stderr, "emulate: an allocation of %zu bytes was overrun: byte %zu %s it was written\n", a.bytes, i + 1,
-                before ? "before" : "behind");
-        abort();
-    }
+size_t up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+/* All that is mapped for an allocation, and where the allocation begins in it. */
+size_t mapped_bytes(size_t bytes) { return up(GUARD + up(bytes, GUARD), PAGE) + PAGE; }
+size_t offset_in_map(size_t bytes) { return mapped_bytes(bytes) - PAGE - up(bytes, GUARD); }
+
+u8 *map_memory(size_t bytes) {
+    const size_t all_bytes = mapped_bytes(bytes);
+    u8 *base = (u8 *)mmap(nullptr, all_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return nullptr;
+    u8 *p = base + offset_in_map(bytes);
+    memset(p - GUARD, GUARD_BYTE, GUARD);
+    memset(p, FRESH_BYTE, bytes);
+    memset(p + bytes, GUARD_BYTE, up(bytes, GUARD) - bytes);
+    mprotect(base + all_bytes - PAGE, PAGE, PROT_NONE);
+    return p;
+}
+
+/* The addresses of the first frees stay closed; there are not enough mappings for all of a long test. */
+void unmap_memory(u8 *p, size_t bytes) {
+    static int n_closed = 0;
+    u8 *base = p - offset_in_map(bytes);
+    if (n_closed++ >= 10000 || mmap(base, mapped_bytes(bytes), PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        munmap(base, mapped_bytes(bytes));
+}
+
+void check_guards(const u8 *p, size_t bytes) {
+    size_t before = 0, behind = 0;
+    for (size_t i = GUARD; i > 0; i--)
+        if (p[-(long)i] != GUARD_BYTE) before = i;
+    for (size_t i = up(bytes, GUARD) - bytes; i > 0; i--)
+        if (p[bytes + i - 1] != GUARD_BYTE) behind = i;
+    if (!before && !behind) return;
+    fprintf(stderr, "emulate: an allocation of %zu bytes was overrun: byte %zu %s it was written\n", bytes,
+            before ? before : behind, before ? "before" : "behind");
+    abort();
 }
 
 CUresult allocate(const char *name, size_t bytes, memory_kind kind, CUmemoryPool pool, void **out) {
@@ -114,12 +150,9 @@ CUresult allocate(const char *name, size_t bytes, memory_kind kind, CUmemoryPool
     const size_t idle = pool ? pool->reserved - pool->used : 0, fresh = bytes > idle ? bytes - idle : 0;
     if (kind == DEVICE && (bytes > g.total || g.device_used + idle_in_pools + fresh > g.total))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    u8 *base = (u8 *)aligned_alloc(GUARD, GUARD + (bytes + 2 * GUARD - 1) / GUARD * GUARD);
-    if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(base, GUARD_BYTE, GUARD);
-    memset(base + GUARD, FRESH_BYTE, bytes);
-    memset(base + GUARD + bytes, GUARD_BYTE, GUARD);
-    g.memory[base + GUARD] = {bytes, kind, pool};
+    u8 *p = map_memory(bytes);
+    if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
+    g.memory[p] = {bytes, kind, pool};
     if (kind == DEVICE) g.device_used += bytes;
     if (pool) {
         pool->used += bytes;
@@ -129,7 +162,7 @@ CUresult allocate(const char *name, size_t bytes, memory_kind kind, CUmemoryPool
         if (pool->reserved > pool->reserved_high) pool->reserved_high = pool->reserved;
     }
     counted([&](wr_emulate_live &l) { l.allocations++, (kind == DEVICE ? l.device_bytes : l.host_bytes) += bytes; });
-    *out = base + GUARD;
+    *out = p;
     return CUDA_SUCCESS;
 }
 
@@ -140,13 +173,12 @@ CUresult give_back(const char *name, void *p, memory_kind kind) {
     if (found == g.memory.end() || found->second.kind != kind)
         return refuse(CUDA_ERROR_INVALID_VALUE, name, "%p is not such memory", p);
     const allocation a = found->second;
-    check_guards((const u8 *)p, a);
+    check_guards((const u8 *)p, a.bytes);
     g.memory.erase(found);
     if (kind == DEVICE) g.device_used -= a.bytes;
     if (a.pool) a.pool->used -= a.bytes, idle_in_pools += a.bytes;
     counted([&](wr_emulate_live &l) { l.allocations--, (kind == DEVICE ? l.device_bytes : l.host_bytes) -= a.bytes; });
-    memset(p, FRESH_BYTE, a.bytes);
-    free((u8 *)p - GUARD);
+    unmap_memory((u8 *)p, a.bytes);
     return CUDA_SUCCESS;
 }
 

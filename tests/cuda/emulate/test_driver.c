@@ -91,21 +91,46 @@ static void test_memory_ends_and_pools_give_back_when_trimmed(void **state) {
     wr_emulate_memory((size_t)4 << 30);
 }
 
-static void test_overrun_of_an_allocation_aborts_when_it_is_freed(void **state) {
-    (void)state;
+/* Runs f in a child, which must die of the signal. */
+static void dies(void (*f)(CUdeviceptr p), int signal_number) {
     const pid_t child = fork();
     if (child == 0) {
         CUdeviceptr p;
         signal(SIGABRT, SIG_DFL);
+        signal(SIGSEGV, SIG_DFL);
         close(STDERR_FILENO);
-        cuMemAlloc(&p, 100);
-        ((char *)p)[100] = 0;
-        cuMemFree(p);
+        if (cuMemAlloc(&p, 100) == CUDA_SUCCESS) f(p);
         _exit(0);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signal_number);
+}
+
+static void write_behind(CUdeviceptr p) {
+    ((volatile char *)p)[100] = 0;
+    cuMemFree(p);
+}
+static void write_before(CUdeviceptr p) {
+    ((volatile char *)p)[-1] = 0;
+    cuMemFree(p);
+}
+static void read_behind(CUdeviceptr p) { (void)((volatile char *)p)[256]; }
+static void read_freed(CUdeviceptr p) {
+    cuMemFree(p);
+    (void)((volatile char *)p)[0];
+}
+
+static void test_overruns_and_use_after_free_stop_the_program(void **state) {
+    (void)state;
+    dies(write_behind, SIGABRT);
+    dies(write_before, SIGABRT);
+#ifndef __SANITIZE_ADDRESS__ /* which ends the program with words instead */
+    dies(read_behind, SIGSEGV);
+    dies(read_freed, SIGSEGV);
+#else
+    (void)read_behind, (void)read_freed;
+#endif
 }
 
 static void test_calls_need_a_current_context(void **state) {
@@ -242,7 +267,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fresh_memory_is_nan_and_copies_stay_inside),
         cmocka_unit_test(test_memory_ends_and_pools_give_back_when_trimmed),
-        cmocka_unit_test(test_overrun_of_an_allocation_aborts_when_it_is_freed),
+        cmocka_unit_test(test_overruns_and_use_after_free_stop_the_program),
         cmocka_unit_test(test_calls_need_a_current_context),
         cmocka_unit_test(test_launches_are_checked),
         cmocka_unit_test(test_a_graph_runs_in_order_and_shows_kernels_that_read_too_early),
