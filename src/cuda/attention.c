@@ -74,7 +74,7 @@ static size_t shared_bytes_of(const instance *in, int tall) {
     size_t block = in->head_dim >= 192 ? 64 : 128, rows = tall ? 32 : 16;
     size_t bytes = block * (size_t)(in->head_dim * 2 + 16) + block * (size_t)(in->value_dim * 2 + 16);
     bytes += rows * (block * 2 + 16) + 8 * rows * sizeof(float) + 16 + 112;
-    if (in->head_dim > (int)block) bytes += rows * (size_t)(in->head_dim * 2 + 16);
+    if (WR_ATTN_Q_SHARED(in->head_dim, (int)block, tall + 1)) bytes += rows * (size_t)(in->head_dim * 2 + 16);
     return bytes;
 }
 
@@ -112,6 +112,7 @@ static bool make_plan(const wr_step *step, plan *out) {
     out->inline_rows = INLINE_UNITS * 4 / out->instance->value_dim;
     out->merges = out->max_partial_rows > 0 && min_i64(rows * out->group, tile_rows) > out->inline_rows;
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
+    if (out->max_items * kv_heads > INT32_MAX || out->max_tiles > INT32_MAX) return false;
     size_t at = sizeof(wr_attn_schedule);
     at = (at + ALIGN - 1) / ALIGN * ALIGN;
     out->items = place(&at, (size_t)out->max_items * sizeof(wr_attn_item));
@@ -230,6 +231,7 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     params.prefill = (wr_attn_prefill_item *)(base + s.prefill);
     params.counters = (uint32_t *)(base + s.counters);
     params.partial = step->scratch;
+    params.max_pieces = (uint32_t)(s.max_items * step->in[1].shape[2]);
     params.cuts = (wr_attn_item *)(base + s.cuts);
     if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
     snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,

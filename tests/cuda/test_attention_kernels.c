@@ -465,6 +465,55 @@ static void the_schedule_lists_all_work_once(void **state) {
     check_schedule(mixed);
 }
 
+/* Tiles whose parts find no room are done whole; a run of many rows is left to the merge kernel. */
+static void tiles_are_cut_while_there_is_room(void **state) {
+    (void)state;
+    enum { ROWS = 8 };
+    static int32_t seq[ROWS], pos[ROWS], start[ROWS], end[ROWS], tiles[ROWS * 4];
+    static uint32_t counters[ROWS];
+    static wr_attn_item items[ROWS * 8], cuts[ROWS];
+    static wr_attn_schedule head;
+    for (int i = 0; i < ROWS; i++) seq[i] = 0, pos[i] = 1000 + i;
+    wr_attn_schedule_params params = {.row_seq = seq,
+                                      .row_pos = pos,
+                                      .schedule = &head,
+                                      .items = items,
+                                      .counters = counters,
+                                      .cuts = cuts,
+                                      .run_start = start,
+                                      .run_end = end,
+                                      .tiles = tiles,
+                                      .n_keys = 2048,
+                                      .n_rows = ROWS,
+                                      .n_seqs = 1,
+                                      .kv_heads = 1,
+                                      .group = 4,
+                                      .block = 128,
+                                      .n_blocks = 12,
+                                      .tile_rows = 32,
+                                      .max_tiles = ROWS};
+    wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
+                           .blocks = 1,
+                           .threads = WR_ATTN_SCHEDULE_THREADS,
+                           .params = &params,
+                           .params_bytes = sizeof params};
+    static const struct {
+        uint32_t room;
+        int inline_rows, n_items, n_cuts, n_counters;
+    } cases[] = {{128, 32, 4, 0, 1}, {128, 31, 4, 1, 0}, {127, 32, 1, 0, 0}, {0, 0, 1, 0, 0}};
+    for (int i = 0; i < COUNT(cases); i++) { /* four spans of 256 keys, 32 query rows: 128 parts */
+        params.max_partial_rows = cases[i].room;
+        params.inline_rows = cases[i].inline_rows;
+        weir_error err = {0};
+        if (wr_launch(NULL, &spec, &err) != WEIR_OK) fail_msg("%s", err.message);
+        assert_int_equal(head.n_items, cases[i].n_items);
+        assert_int_equal(head.n_cuts, cases[i].n_cuts);
+        assert_int_equal(head.n_counters, cases[i].n_counters);
+        assert_int_equal(items[0].tile_spans, cases[i].n_items > 1 ? 4 : 0);
+        assert_int_equal(items[0].n_spans, cases[i].n_items > 1 ? 1 : 4);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_is_right_at_every_head_size),
@@ -480,6 +529,7 @@ int main(void) {
         cmocka_unit_test(the_reference_takes_any_shape),
         cmocka_unit_test(a_nan_stays_in_its_row),
         cmocka_unit_test(the_schedule_lists_all_work_once),
+        cmocka_unit_test(tiles_are_cut_while_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

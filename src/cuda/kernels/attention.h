@@ -15,6 +15,8 @@ enum {
 };
 
 #define WR_ATTN_NO_COUNTER UINT32_MAX
+/* Whether the decode kernel for `tiles` of 16 rows keeps queries in shared memory of their own. */
+#define WR_ATTN_Q_SHARED(head_dim, block, tiles) ((head_dim) > (block) || ((head_dim) <= 64 && (tiles) == 2))
 
 typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
 
@@ -86,6 +88,7 @@ typedef struct wr_attn_params {
     int32_t kv_type;    /* of k */
     int32_t v_type;     /* reference kernel only: of v */
     int32_t out_type;
+    uint32_t max_pieces; /* places for items, times G */
     float log2_factor;   /* c: a weight is 2^(c * (score - maximum)) */
     float softcap;       /* 0: none */
     float softcap_scale; /* scale / softcap: score = softcap * tanh(softcap_scale * dot) */

@@ -413,8 +413,8 @@ WR_DEVICE u32 first_piece(int n_rows_of_blocks) {
 template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const wr_attn_params *p, u8 *memory) {
     constexpr int BK = wr_attn_block(D), PAGES = BK / WR_ATTN_PAGE, KEY_TILES = BK / 32, PAIRS = (E / 16 + 3) / 4;
     constexpr int K_BYTES = BK * (D * 2 + 16), V_BYTES = BK * (E * 2 + 16), P_ROW = BK * 2 + 16, ROWS = MT * 16;
-    /* Queries stay in registers while D is no more than BK, and pass through the memory of the weights. */
-    constexpr bool Q_SHARED = D > BK;
+    /* Queries stay in registers where they fit there, and then pass through the memory of the weights. */
+    constexpr bool Q_SHARED = WR_ATTN_Q_SHARED(D, BK, MT);
     constexpr int Q_ROW = D * 2 + 16, PART = E + WR_ATTN_PART_EXTRA;
     constexpr int AHEAD = K_BYTES + V_BYTES >= 16 * 4096 ? 16 : 8; /* spans that fit where keys and values lay */
     u8 *keys = memory, *values = keys + K_BYTES, *weights = values + V_BYTES;
@@ -425,12 +425,15 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     static_assert(sizeof(decode_item) <= 112, "space for the item");
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const float c = p->log2_factor;
+    u32 piece = first_piece(PER_SM), next = 0, round = 0;
+    /* Read beside the count: the item may be none, but its place is there. */
+    bool opened = piece < p->max_pieces;
+    if (threadIdx.x == 0 && opened) open_item(p, it, piece, BK);
     const u32 n_pieces = p->schedule->n_items * (u32)p->kv_heads;
     const bool dealt = n_pieces > gridDim.x;
-    u32 piece = first_piece(PER_SM), next = 0, round = 0;
 
-    for (; piece < n_pieces; piece = next) {
-        if (threadIdx.x == 0) open_item(p, it, piece, BK);
+    for (; piece < n_pieces; piece = next, opened = false) {
+        if (threadIdx.x == 0 && !opened) open_item(p, it, piece, BK);
         __syncthreads();
         if (dealt && threadIdx.x == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
         i32 page[PAGES];
