@@ -22,21 +22,31 @@ while [ $# -gt 0 ]; do
 done
 build=$(cd "$build" && pwd)
 
-case $to in */gpu-pack*) rm -rf "$to" ;; *) [ ! -e "$to" ] || { echo "gpu_pack.sh: $to is there already" >&2; exit 2; } ;; esac
+case $to in
+*/gpu-pack*) rm -rf "$to" ;;
+*) [ ! -e "$to" ] || { echo "gpu_pack.sh: $to is there already" >&2; exit 2; } ;;
+esac
 mkdir -p "$to/bin" "$to/lib/libc" "$to/tree/tests/data"
 to=$(cd "$to" && pwd)
 
-usual=$(cd "$build" && ls -d test_device_* test_*_device_* weir bench_cuda 2>/dev/null | grep -v '\.' | sort -u)
-for name in $usual $more libweir-cuda.so; do
-    [ -f "$build/$name" ] || { echo "gpu_pack.sh: $build/$name is not built" >&2; exit 1; }
-    strip --strip-unneeded -o "$to/bin/$name" "$build/$name"
+take() { # a program of the build, without its symbols
+    [ -f "$build/$1" ] || { echo "gpu_pack.sh: $build/$1 is not built" >&2; exit 1; }
+    strip --strip-unneeded -o "$to/bin/$1" "$build/$1"
+    n=$((n + 1))
+}
+n=0
+for file in "$build"/test_device_* "$build"/test_*_device_* "$build/weir" "$build/bench_cuda"; do
+    case $(basename "$file") in *.*) continue ;; esac
+    [ ! -f "$file" ] || take "$(basename "$file")"
 done
+for name in $more libweir-cuda.so; do take "$name"; done
 
 # The C library's own parts lie apart, and go only with its own loader. Some are named by libraries that are not here:
 # the NVIDIA driver's.
 is_libc() {
     case $1 in
-    ld-linux*|libc.so*|libm.so*|libdl.so*|librt.so*|libpthread.so*|libresolv.so*|libutil.so*|libmvec.so*|libgcc_s.so*) return 0 ;;
+    ld-linux* | libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | libresolv.so*) return 0 ;;
+    libutil.so* | libmvec.so* | libgcc_s.so*) return 0 ;;
     esac
     return 1
 }
@@ -46,14 +56,16 @@ for file in "$to"/bin/*; do ldd "$file"; done | grep -o '/[^ ]*' | sort -u | whi
     if is_libc "$name"; then cp -L "$library" "$to/lib/libc/$name"; else cp -L "$library" "$to/lib/$name"; fi
 done
 libc_folder=$(dirname "$(ldd "$to/bin/libweir-cuda.so" | grep -o '/[^ ]*/libc\.so[^ ]*')")
-for name in libc.so.6 libm.so.6 libmvec.so.1 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libutil.so.1 libgcc_s.so.1; do
+for name in libc.so.6 libm.so.6 libmvec.so.1 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libutil.so.1 \
+    libgcc_s.so.1; do
     [ -f "$to/lib/libc/$name" ] || [ ! -f "$libc_folder/$name" ] || cp -L "$libc_folder/$name" "$to/lib/libc/$name"
 done
 for file in "$to"/lib/*.so* "$to"/lib/libc/*.so*; do strip --strip-unneeded "$file" 2>/dev/null || true; done
 
 cp -R "$root/tests/data/." "$to/tree/tests/data/"
 # Where the programs were built to look for the tree.
-sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$to/source" 2>/dev/null || echo "$root" >"$to/source"
+sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$to/source" 2>/dev/null ||
+    echo "$root" >"$to/source"
 
 cat >"$to/run" <<'RUN'
 #!/bin/sh
@@ -85,12 +97,13 @@ if [ -n "$system" ]; then
     exec "$here/bin/$name" "$@"
 fi
 unset LD_LIBRARY_PATH
-exec "$here"/lib/libc/ld-linux-x86-64.so.2 --library-path "$here/lib/libc:$here/lib:$driver_folder" "$here/bin/$name" "$@"
+set -- --library-path "$here/lib/libc:$here/lib:$driver_folder" "$here/bin/$name" "$@"
+exec "$here/lib/libc/ld-linux-x86-64.so.2" "$@"
 RUN
 chmod +x "$to/run"
 
 bytes=$(du -sb "$to" | cut -f1)
-echo "$to: $(ls "$to/bin" | wc -l) programs, $((bytes / 1048576)) MiB"
+echo "$to: $n programs, $((bytes / 1048576)) MiB"
 if [ "$bytes" -gt $((max_mib * 1048576)) ]; then
     du -ab "$to" | sort -rn | head -20 >&2
     echo "gpu_pack.sh: more than $max_mib MiB" >&2

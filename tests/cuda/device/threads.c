@@ -1,5 +1,6 @@
-/* Many threads at once, each with devices, graphs, programs and engines of its own, opened and closed as they like: no
- * error, and results that are known beforehand. There is no rule that a device belongs to one thread. */
+/* Many threads at once, with devices and engines of their own, opened and closed as they like, or with graphs and
+ * programs of their own on one device: no error, and results that are known beforehand. There is no rule that a device
+ * belongs to one thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -9,6 +10,7 @@ enum { MAX_THREADS = 64, PROMPT = 24, OUTPUT = 12, N_PROMPTS = 4 };
 
 static device_args args;
 static double deadline;
+static weir_device *shared; /* by half of the threads */
 static atomic_bool failed;
 static int32_t expected[N_PROMPTS][OUTPUT]; /* by one thread, before the others begin */
 static atomic_long n_evals, n_programs, n_engines, n_devices, n_tokens;
@@ -124,6 +126,17 @@ static bool run_programs(weir_device *device, uint64_t *seed, weir_error *err) {
     return good;
 }
 
+/* Graphs of its own on a device that others use too. */
+static void *sharing_thread(void *context) {
+    uint64_t seed = (uint64_t)(uintptr_t)context;
+    weir_error err = {0};
+    do {
+        if (!evaluate(shared, &seed, &err)) wrong("evaluating on a shared device", &err);
+        if (!run_programs(shared, &seed, &err)) wrong("running a program on a shared device", &err);
+    } while (go_on());
+    return NULL;
+}
+
 static void *graph_thread(void *context) {
     uint64_t seed = (uint64_t)(uintptr_t)context;
     weir_error err = {0};
@@ -216,7 +229,7 @@ int main(int argc, char **argv) {
     long n = args.threads ? args.threads : args.quick ? 5 : 20;
     if (n > MAX_THREADS) n = MAX_THREADS;
     long seconds = args.seconds ? args.seconds : args.quick ? 1 : 60;
-    weir_device_close(open_or_exit(args.device));
+    shared = open_or_exit(args.device);
     weir_engine *engine;
     MUST(open_engine(&engine, err));
     MUST(generate(engine, expected, err));
@@ -225,10 +238,11 @@ int main(int argc, char **argv) {
     pthread_t threads[MAX_THREADS];
     double start = now_s();
     deadline = start + (double)seconds;
+    static void *(*const kinds[])(void *) = {engine_thread, sharing_thread, graph_thread, sharing_thread};
     for (long i = 0; i < n; i++)
-        if (pthread_create(&threads[i], NULL, i % 4 ? graph_thread : engine_thread, (void *)(uintptr_t)(i + 1)))
-            return 1;
+        if (pthread_create(&threads[i], NULL, kinds[i % 4], (void *)(uintptr_t)(i + 1))) return 1;
     for (long i = 0; i < n; i++) pthread_join(threads[i], NULL);
+    weir_device_close(shared);
     bool good = !atomic_load(&failed);
     print_json("threads",
                "\"threads\": %ld, \"seconds\": %.1f, \"devices\": %ld, \"evaluations\": %ld, \"program_runs\": %ld, "
