@@ -124,12 +124,6 @@ template <int CODE> WR_DEVICE u32 wr_small_float_pair(const u32 *w, int j, int r
     return (x << 4 & 0x80F080F0u) | (x >> 4 & 0x07000700u);
 }
 
-/* The number q - offset of a code that stands in byte `at` of x, the other bytes are ignored: 2^23 + q is exact in f32.
- */
-WR_DEVICE float wr_code_float(u32 x, int at, int offset) {
-    return wr_bits_f32(wr_perm(x, 0x4B000000u, 0x7440u | (u32)at)) - (8388608.0f + (float)offset);
-}
-
 /* ---- scales of step j, rows g (r even) and g + 8 (r odd); s are the lane's scale words ---- */
 
 /* In both halves of a word: the bf16 scale and bias. */
@@ -146,29 +140,45 @@ template <int SC> WR_DEVICE u32 wr_scale_small(const u32 *s, int j, int r) {
     }
     return (wr_perm(s[r & 1], 0, 0x4040u | (u32)j | (u32)j << 8) << 4) + 0x70007000u;
 }
-WR_DEVICE float wr_byte_float(u32 x, int at) { return wr_code_float(x, at, 0); }
-template <int SC> WR_DEVICE void wr_scale_f32(const u32 *s, int j, int r, float *scale, float *bias) {
+/* Byte `at` of x as a number: 2^23 + q is exact in f32. */
+WR_DEVICE float wr_byte_float(u32 x, int at) {
+    return wr_bits_f32(wr_perm(x, 0x4B000000u, 0x7440u | (u32)at)) - 8388608.0f;
+}
+/* In f32: the scale times 2^101 and the bias times 2^-32, both exact. The offset of the codes goes into the bias. */
+template <int SC, int OFFSET> WR_DEVICE void wr_scale_f32(const u32 *s, int j, int r, float *scale, float *bias) {
+    const float up = 2.535301200456459e30f, down = 2.3283064365386963e-10f; /* 2^101, 2^-32 */
     const int row = r & 1, half = j >> 1;
     *bias = 0;
-    if (SC == WR_SC_F16_32) *scale = wr_f16_to_f32((u16)(s[row] >> (16 * half)));
+    if (SC == WR_SC_F16_32) *scale = wr_f16_to_f32((u16)(s[row] >> (16 * half))) * up;
     if (SC == WR_SC_F16P_64 || SC == WR_SC_F16P_32) {
         u32 x = s[SC == WR_SC_F16P_32 ? 2 * half + row : row];
-        *scale = wr_f16_to_f32((u16)x);
-        *bias = wr_f16_to_f32((u16)(x >> 16));
+        *scale = wr_f16_to_f32((u16)x) * up;
+        *bias = wr_f16_to_f32((u16)(x >> 16)) * down;
     }
     if (SC == WR_SC_F32P_32) {
-        *scale = wr_bits_f32(s[4 * half + 2 * row]);
-        *bias = wr_bits_f32(s[4 * half + 2 * row + 1]);
+        *scale = wr_bits_f32(s[4 * half + 2 * row]) * up;
+        *bias = wr_bits_f32(s[4 * half + 2 * row + 1]) * down;
     }
-    if (SC == WR_SC_K32) { /* both products are exact */
-        *scale = wr_f16_to_f32((u16)s[row]) * wr_byte_float(s[2 + row], 2 * half);
-        *bias = -(wr_f16_to_f32((u16)(s[row] >> 16)) * wr_byte_float(s[2 + row], 2 * half + 1));
+    if (SC == WR_SC_K32) {
+        *scale = wr_f16_to_f32((u16)s[row]) * up * wr_byte_float(s[2 + row], 2 * half);
+        *bias = wr_f16_to_f32((u16)(s[row] >> 16)) * -down * wr_byte_float(s[2 + row], 2 * half + 1);
     }
-    if (SC == WR_SC_K16) *scale = wr_f16_to_f32((u16)(s[2] >> (16 * row))) * (float)(i8)(s[row] >> (8 * j));
+    if (SC == WR_SC_K16) *scale = wr_f16_to_f32((u16)(s[2] >> (16 * row))) * up * (float)(i8)(s[row] >> (8 * j));
     if (SC == WR_SC_K16M) {
-        *scale = wr_f16_to_f32((u16)s[row]) * (float)(s[2 + row] >> (4 * j) & 15);
-        *bias = -(wr_f16_to_f32((u16)(s[row] >> 16)) * (float)(s[2 + row] >> (16 + 4 * j) & 15));
+        *scale = wr_f16_to_f32((u16)s[row]) * up * (float)(s[2 + row] >> (4 * j) & 15);
+        *bias = wr_f16_to_f32((u16)(s[row] >> 16)) * -down * (float)(s[2 + row] >> (16 + 4 * j) & 15);
     }
+    if (OFFSET) *bias = *scale * ((float)OFFSET * -9.183549615799121e-41f); /* 2^-133; offsets are powers of two */
+}
+/* The code of step j, register r, half h in bits 16..23 of a word: as an f32 it is the code times 2^-133, or, 4 bits
+ * and r odd, times 2^-129. */
+template <int BITS> WR_DEVICE float wr_code_f32(const u32 *w, u32 pair, int j, int r, int h) {
+    if (BITS == 4) {
+        const u32 x = w[j], mask = r & 1 ? 0x00F00000u : 0x000F0000u;
+        return wr_bits_f32((h ? x >> (8 * (r >> 1)) : x << (16 - 8 * (r >> 1))) & mask);
+    }
+    if (BITS == 8) return wr_bits_f32(wr_perm(w[(2 * j + (r >> 1)) % BITS], 0, 0x4044u | (u32)((r & 1) + 2 * h) << 8));
+    return wr_bits_f32(h ? pair & 0x00FF0000u : pair << 16);
 }
 
 /* ---- fragments ---- */
@@ -204,11 +214,11 @@ template <int KIND> WR_DEVICE void wr_tile_step(const u32 *w, int j, u32 *a, u32
             a[r] = wr_fma_bf16x2(q, scale, bias);
         } else {
             float scale, bias;
-            wr_scale_f32<SC>(s, j, r, &scale, &bias);
-            u32 q = BITS == 8 ? w[(2 * j + (r >> 1)) % BITS] : wr_code_pair<BITS>(w, j, r);
-            const int at = BITS == 8 ? r & 1 : 0;
-            a[r] = wr_pack_bf16(fmaf(scale, wr_code_float(q, at, wr_kind<KIND>::offset), bias),
-                                fmaf(scale, wr_code_float(q, at + 2, wr_kind<KIND>::offset), bias));
+            wr_scale_f32<SC, wr_kind<KIND>::offset>(s, j, r, &scale, &bias);
+            if (BITS == 4 && (r & 1)) scale = scale * 0.0625f;
+            const u32 q = BITS == 4 || BITS == 8 ? 0 : wr_code_pair<BITS>(w, j, r);
+            a[r] = wr_pack_bf16(fmaf(scale, wr_code_f32<BITS>(w, q, j, r, 0), bias),
+                                fmaf(scale, wr_code_f32<BITS>(w, q, j, r, 1), bias));
         }
     }
 }

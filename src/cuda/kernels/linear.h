@@ -37,7 +37,9 @@
  * would overflow for scales of 2^-5 and above, so the whole weight is kept times 2^-WR_AFFINE_SHIFT and the sum is
  * multiplied by 2^WR_AFFINE_SHIFT at the end, which changes no bit of any finite result while scales lie below 2^27 and
  * weights are 0 or above 2^-94. At 4 bits the rows g + 8 are read from bits 4..7, so their scale is stored divided
- * by 16. The small floats are placed as bf16 bits and multiplied by a power of two in the same way. */
+ * by 16. The small floats are placed as bf16 bits and multiplied by a power of two in the same way. Scales that are no
+ * bf16 numbers are stored as they are; there the same is done in f32, whose bits 16..23 are such integers too, and the
+ * result is rounded to bf16. */
 #ifndef WR_CUDA_KERNELS_LINEAR_H
 #define WR_CUDA_KERNELS_LINEAR_H
 
@@ -88,24 +90,24 @@ enum {
     X(MXFP4, 4, WR_CODE_E2M1, WR_SC_E8M0, 0, WR_AFFINE_SHIFT)                                                          \
     X(NVFP4, 4, WR_CODE_E2M1, WR_SC_E5M3, 0, WR_NVFP4_SHIFT)                                                           \
     X(MXFP8, 8, WR_CODE_E4M3, WR_SC_E8M0, 0, WR_AFFINE_SHIFT)                                                          \
-    X(H4_64, 4, WR_CODE_INT, WR_SC_F16P_64, 0, 0)                                                                      \
-    X(H8_64, 8, WR_CODE_INT, WR_SC_F16P_64, 0, 0)                                                                      \
-    X(H4_32, 4, WR_CODE_INT, WR_SC_F16P_32, 0, 0)                                                                      \
-    X(H5_32, 5, WR_CODE_INT, WR_SC_F16P_32, 0, 0)                                                                      \
-    X(F2, 2, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(F3, 3, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(F4, 4, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(F5, 5, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(F6, 6, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(F8, 8, WR_CODE_INT, WR_SC_F32P_32, 0, 0)                                                                         \
-    X(Q4_0, 4, WR_CODE_INT, WR_SC_F16_32, 8, 0)                                                                        \
-    X(Q5_0, 5, WR_CODE_INT, WR_SC_F16_32, 16, 0)                                                                       \
-    X(Q8_0, 8, WR_CODE_INT, WR_SC_F16_32, 128, 0)                                                                      \
-    X(Q2_K, 2, WR_CODE_INT, WR_SC_K16M, 0, 0)                                                                          \
-    X(Q3_K, 3, WR_CODE_INT, WR_SC_K16, 4, 0)                                                                           \
-    X(Q4_K, 4, WR_CODE_INT, WR_SC_K32, 0, 0)                                                                           \
-    X(Q5_K, 5, WR_CODE_INT, WR_SC_K32, 0, 0)                                                                           \
-    X(Q6_K, 6, WR_CODE_INT, WR_SC_K16, 32, 0)
+    X(H4_64, 4, WR_CODE_INT, WR_SC_F16P_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(H8_64, 8, WR_CODE_INT, WR_SC_F16P_64, 0, WR_AFFINE_SHIFT)                                                        \
+    X(H4_32, 4, WR_CODE_INT, WR_SC_F16P_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(H5_32, 5, WR_CODE_INT, WR_SC_F16P_32, 0, WR_AFFINE_SHIFT)                                                        \
+    X(F2, 2, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(F3, 3, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(F4, 4, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(F5, 5, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(F6, 6, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(F8, 8, WR_CODE_INT, WR_SC_F32P_32, 0, WR_AFFINE_SHIFT)                                                           \
+    X(Q4_0, 4, WR_CODE_INT, WR_SC_F16_32, 8, WR_AFFINE_SHIFT)                                                          \
+    X(Q5_0, 5, WR_CODE_INT, WR_SC_F16_32, 16, WR_AFFINE_SHIFT)                                                         \
+    X(Q8_0, 8, WR_CODE_INT, WR_SC_F16_32, 128, WR_AFFINE_SHIFT)                                                        \
+    X(Q2_K, 2, WR_CODE_INT, WR_SC_K16M, 0, WR_AFFINE_SHIFT)                                                            \
+    X(Q3_K, 3, WR_CODE_INT, WR_SC_K16, 4, WR_AFFINE_SHIFT)                                                             \
+    X(Q4_K, 4, WR_CODE_INT, WR_SC_K32, 0, WR_AFFINE_SHIFT)                                                             \
+    X(Q5_K, 5, WR_CODE_INT, WR_SC_K32, 0, WR_AFFINE_SHIFT)                                                             \
+    X(Q6_K, 6, WR_CODE_INT, WR_SC_K16, 32, WR_AFFINE_SHIFT)
 
 enum {
 #define WR_KIND_ENUM(name, bits, code, scales, offset, shift) WR_KIND_##name,
@@ -118,14 +120,18 @@ enum {
  * 384 leave 80 registers a thread for 24 warps on a multiprocessor, 256 leave 128 for 16 warps. */
 #define WR_LINEAR_KINDS_OF_MODELS(X)                                                                                   \
     X(BF16, 2, 256, 256)                                                                                               \
-    X(A4_64, 4, 384, 384) X(A4_32, 4, 256, 256) X(A8_64, 2, 384, 256) X(A8_32, 2, 384, 256) X(MXFP4, 4, 384, 384)      \
-        X(NVFP4, 4, 384, 384) X(MXFP8, 2, 384, 384) X(Q8_0, 2, 384, 384) X(Q4_K, 4, 384, 256) X(Q6_K, 2, 384, 384)
+    X(A4_64, 4, 384, 384)                                                                                              \
+    X(A4_32, 4, 256, 256)                                                                                              \
+    X(A8_64, 2, 384, 256) X(A8_32, 2, 384, 256) X(MXFP4, 4, 384, 384) X(NVFP4, 4, 384, 384) X(MXFP8, 2, 384, 384)      \
+        X(Q8_0, 2, 384, 384) X(Q4_K, 4, 256, 256) X(Q6_K, 2, 384, 384)
 /* Kinds with decode kernels for 8 and 32 rows, two tiles ahead; most threads with 8 rows. */
 #define WR_LINEAR_KINDS_MORE(X)                                                                                        \
     X(F16, 256)                                                                                                        \
-    X(A2_64, 384) X(A2_32, 384) X(A3_64, 384) X(A3_32, 384) X(A5_64, 384) X(A5_32, 384) X(A6_64, 384) X(A6_32, 384)    \
-        X(H4_64, 384) X(H8_64, 384) X(H4_32, 384) X(H5_32, 384) X(F2, 256) X(F3, 256) X(F4, 256) X(F5, 256) X(F6, 256) \
-            X(F8, 256) X(Q4_0, 384) X(Q5_0, 384) X(Q2_K, 384) X(Q3_K, 384) X(Q5_K, 384)
+    X(A2_64, 384)                                                                                                      \
+    X(A2_32, 384)                                                                                                      \
+    X(A3_64, 384) X(A3_32, 384) X(A5_64, 384) X(A5_32, 384) X(A6_64, 384) X(A6_32, 384) X(H4_64, 384) X(H8_64, 384)    \
+        X(H4_32, 384) X(H5_32, 384) X(F2, 256) X(F3, 256) X(F4, 256) X(F5, 256) X(F6, 256) X(F8, 256) X(Q4_0, 384)     \
+            X(Q5_0, 384) X(Q2_K, 384) X(Q3_K, 384) X(Q5_K, 384)
 
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
