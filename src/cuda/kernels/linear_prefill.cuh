@@ -12,10 +12,10 @@
  * copies, and tokens, either as prepared (linear_prefill.h) by a bulk copy or, `direct`, from rows of bf16 x. Blocks
  * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
  *
- * Bytes into a multiprocessor per k tile: 128 tokens + 4 halves tile_bytes; operations: 2 * 64 halves * tokens * 64.
- * wgmma m64nTk16 takes T / 2 cycles at the least, so a k tile takes 2 * halves * tokens.
+ * Per k tile of a block: 128 * tokens + 4 * halves * tile_bytes bytes into the multiprocessor, 2 * 64 * halves * tokens
+ * * 64 operations, which take 2 * halves * tokens cycles at the least (4,096 operations a cycle).
  *
- * Measured: see bench/cuda.
+ * Measured: nothing yet.
  *
  * Tried before (trial kernels, H200, W [12288, 4096] 4-bit): loads by the multiplying threads with a block barrier for
  * each 64 of K, 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429; a

@@ -7,14 +7,13 @@
 #include "cuda/kernels/linear.h"
 
 enum {
-    WR_PREFILL_MAX_GROUPS = 4, /* warpgroups that multiply; one more warp brings tiles */
-    WR_PREFILL_STAGES = 12,    /* at most, of the ring */
-    WR_PREFILL_CHUNK = 32,     /* tokens of one step of the epilogue */
-    WR_PREFILL_PITCH = 68,     /* floats between its tokens: 64 rows, and 4 against bank conflicts */
-    WR_PREFILL_SUPER = 16,     /* token tiles that are worked on together, so that they stay in L2 */
-    WR_PREFILL_ATOM = 8,       /* tokens of one swizzle atom; prepared activations are padded to it */
-    WR_PREFILL_FLIGHT =
-        3, /* stages of unprepared tokens on their way; the ring has two more: one is multiplied, one held */
+    WR_PREFILL_STAGES = 12, /* at most, of the ring */
+    WR_PREFILL_CHUNK = 32,  /* tokens of one step of the epilogue */
+    WR_PREFILL_PITCH = 68,  /* floats between its tokens: 64 rows, and 4 against bank conflicts */
+    WR_PREFILL_SUPER = 16,  /* token tiles that are worked on together, so that they stay in L2 */
+    WR_PREFILL_ATOM = 8,    /* tokens of one swizzle atom; prepared activations are padded to it */
+    WR_PREFILL_FLIGHT = 3,  /* stages of unprepared tokens on their way; the ring needs two more: one is */
+                            /* multiplied, and the one before it is held until wgmma has read it */
     WR_PREFILL_PREPARE_THREADS = 256,
 };
 
