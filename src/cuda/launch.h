@@ -38,8 +38,8 @@ const wr_kernel_row *wr_cuda_matmul_rows(wr_op_id op);    /* MATMUL */
 const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op);    /* LINEAR, GATHER_LINEAR, EMBEDDING, DEQUANTIZE, QUANTIZE_* */
 const wr_kernel_row *wr_cuda_attention_rows(wr_op_id op); /* ATTENTION, PAGED_ATTENTION */
 
-const wr_kernel_row *wr_cuda_state_rows(wr_op_id op);       /* STORE */
-const wr_kernel_row *wr_cuda_sample_rows(wr_op_id op);      /* SAMPLE (array/sample.h) */
+const wr_kernel_row *wr_cuda_state_rows(wr_op_id op);  /* STORE */
+const wr_kernel_row *wr_cuda_sample_rows(wr_op_id op); /* SAMPLE (array/sample.h) */
 
 /* cuda/pack.c: the layout of weights for the linear kernels, as wr_backend wants it. */
 size_t wr_cuda_packed_bytes(const wr_linear_args *args);
