@@ -117,7 +117,7 @@ static void no_plan_changes_a_bit(void **state) {
         linear(&w, &x, true, "ref", NULL, &want);
         for (int k = 0; k < COUNT(plans); k++)
             for (int width = 8; width <= 32; width *= 2) {
-                if ((width > 8 || picks[i] == 0) && plans[k].warps > 8) continue;
+                if ((width > 8 || i != 1) && plans[k].warps > 8) continue; /* launch bounds */
                 int64_t m = width - 1;
                 cloth xm = head(&x, m), wm = head(&want, m), y = outputs(BF16, m, 100);
                 int chunk = plans[k].chunk ? plans[k].chunk : slices, chunks = (slices + chunk - 1) / chunk;
