@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--commit", default="")
     parser.add_argument("--quick", action="store_true", help="fewer cases and replays of bench_cuda")
     parser.add_argument("--emulated", action="store_true", help="over the emulated driver, to try this program out")
+    parser.add_argument("--system", action="store_true", help="a pack's programs with the machine's own C library")
     parser.add_argument("--bench", nargs="*", default=[], help="parts of bench_cuda; none: not at all")
     parser.add_argument("--models", nargs="*", default=[])
     parser.add_argument("--folder", help="where random checkpoints are kept; a new temporary one")
@@ -96,7 +97,7 @@ def main():
     parser.add_argument("--context")
     parser.add_argument("--step-tokens")
     options = parser.parse_args()
-    programs = Programs(options.build, options.emulated)
+    programs = Programs(options.build, options.emulated, options.system)
     results = Results(options.out, options.commit, machine(options.emulated))
 
     good, kernels = True, []

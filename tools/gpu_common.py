@@ -15,10 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 class Programs:
     """The programs of a folder: of a build, or of a pack with its `run`."""
 
-    def __init__(self, folder, emulated=False):
+    def __init__(self, folder, emulated=False, system=False):
         self.folder = Path(folder).resolve()
         self.run_script = self.folder / "run"
         self.is_pack = self.run_script.is_file()
+        self.system = ["--system"] if system else []  # a pack's programs by the machine's own C library
         self.bin = self.folder / "bin" if self.is_pack else self.folder
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k == "WEIR_CUDA_DRIVER"}
         if not self.is_pack:
@@ -34,7 +35,7 @@ class Programs:
         return sorted(name for name in found if self.has(name) and (self.bin / name).is_file())
 
     def command(self, name, arguments):
-        start = [str(self.run_script), name] if self.is_pack else [str(self.bin / name)]
+        start = [str(self.run_script), *self.system, name] if self.is_pack else [str(self.bin / name)]
         return start + [str(a) for a in arguments]
 
 

@@ -2,7 +2,7 @@
 """Runs the whole GPU suite on a machine with a card and prints what came of it.
 
     tools/gpu_suite.py [--build build | gpu-pack] [--out FILE] [--commit ID]
-                       [-j N] [--quick] [--emulated] [WORD ...]
+                       [-j N] [--quick] [--emulated] [--sanitizer] [WORD ...]
 
 The suite: every cmocka program named test_<room>_device_*, and the programs of
 tests/cuda/device (test_device_*), which prove exit, threads, waiting, variety
@@ -13,6 +13,8 @@ memory, or use all of it. Words choose the tests whose name contains one.
 "measurement"). The last line printed is "N passed, N failed"; the exit code is
 1 when one failed or nothing ran. A test that skips for want of a card failed.
 --emulated: over the build's emulated driver, to try this program out.
+--sanitizer: instead, the quick forms and the cmocka programs under each tool of
+compute-sanitizer, one after the other; name a few tests, it is slow.
 """
 import argparse
 import os
@@ -25,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
 
 ALONE = ["test_device_waiting", "test_device_variety", "test_device_failures"]
+TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
+FOUND_CODE = 99
 LIMIT_S = 540
 SHOWN_BYTES = 6000
 TAP_LINE = re.compile(r"^(?P<not>not )?ok \d+(?: -)? (?P<skip># SKIP )?(?P<name>.+)$")
@@ -68,6 +72,18 @@ class Test:
             self.results.append((self.name, False, False, f"{ending(code, LIMIT_S)}, {seen} results\n{text}"))
 
 
+def sanitized(tests):
+    """Each test under each tool; what a tool finds is an exit code."""
+    found = []
+    for test in tests:
+        for tool in TOOLS:
+            wrapper = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND_CODE), "--target-processes",
+                       "all"]
+            wrapper += ["--leak-check", "no"] if tool == "memcheck" else []
+            found.append(Test(f"{test.name} ({tool})", wrapper + test.command))
+    return found
+
+
 def collect(programs, options):
     tests = []
     for name in programs.matching("test_device_*", "test_*_device_*"):
@@ -81,7 +97,7 @@ def collect(programs, options):
         tests.append(Test(name, programs.command(name, arguments)))
     if options.words:
         tests = [test for test in tests if any(word in test.name for word in options.words)]
-    return tests
+    return sanitized(tests) if options.sanitizer else tests
 
 
 def report(test, results):
@@ -122,16 +138,18 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=min(8, os.cpu_count() or 1))
     parser.add_argument("--quick", action="store_true", help="the small form of the programs")
     parser.add_argument("--emulated", action="store_true", help="over the emulated driver, small")
+    parser.add_argument("--sanitizer", action="store_true", help="under compute-sanitizer")
+    parser.add_argument("--system", action="store_true", help="a pack's programs with the machine's own C library")
     parser.add_argument("--seconds", type=int, help="of the threads test, 60")
     parser.add_argument("--exit-runs", type=int, help="of each exit case, 50")
     parser.add_argument("words", nargs="*", help="run only tests whose name contains one of these")
     options = parser.parse_args()
-    options.quick = options.quick or options.emulated
-    programs = Programs(options.build, options.emulated)
+    options.quick = options.quick or options.emulated or options.sanitizer
+    programs = Programs(options.build, options.emulated, options.system or options.sanitizer)
     results = Results(options.out, options.commit, machine(options.emulated))
     tests = collect(programs, options)
-    alone = [test for test in tests if test.name in ALONE]
-    together = [test for test in tests if test.name not in ALONE]
+    alone = [test for test in tests if test.name in ALONE or options.sanitizer]
+    together = [test for test in tests if test not in alone]
     together.sort(key=lambda test: test.name != "test_device_threads")  # the longest first
 
     def execute(test):
