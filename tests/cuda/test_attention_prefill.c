@@ -238,8 +238,8 @@ static void every_group_has_the_bits_of_decode(void **state) {
 /* Three spans and more, on both sides of the place where they grow. */
 static void long_contexts_have_the_bits_of_decode(void **state) {
     (void)state;
-    check_scene(&(scene){.d = 64, .e = 64, .kv_heads = 1, .group = 8, .q_dtype = BF16, .runs = {{1400, 64}}});
-    check_scene(&(scene){.d = 256, .e = 256, .kv_heads = 1, .group = 8, .q_dtype = BF16, .runs = {{1270, 64}}});
+    check_scene(&(scene){.d = 64, .e = 64, .kv_heads = 1, .group = 8, .q_dtype = F32, .runs = {{1400, 64}}});
+    check_scene(&(scene){.d = 256, .e = 256, .kv_heads = 1, .group = 8, .q_dtype = F32, .runs = {{1270, 64}}});
 }
 
 static void windows_caps_and_sinks_have_the_bits_of_decode(void **state) {
