@@ -314,17 +314,17 @@ WR_DEVICE void take_sums(const wr_prefill_params &p, const me *self, float *tota
 /* 8 values of one token, rows n.. of y. */
 WR_DEVICE void store8(const wr_prefill_params &p, const float *from, i64 row, i64 n, bool vector) {
     const i64 at = row * p.n + n;
-    float v[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = from[i] * p.unscale * p.global_scale;
     if (!vector || n + 8 > p.n) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            if (n + i >= p.n) break;
-            wr_store_float(p.y, p.dtype, at + i, p.addend ? v[i] + wr_load_float(p.addend, p.dtype, at + i) : v[i]);
+#pragma unroll 1
+        for (int i = 0; i < 8 && n + i < p.n; i++) {
+            const float x = from[i] * p.unscale * p.global_scale;
+            wr_store_float(p.y, p.dtype, at + i, p.addend ? x + wr_load_float(p.addend, p.dtype, at + i) : x);
         }
         return;
     }
+    float v[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) v[i] = from[i] * p.unscale * p.global_scale;
     if (p.addend) {
 #pragma unroll
         for (int i = 0; i < 8; i++) v[i] += wr_load_float(p.addend, p.dtype, at + i);
@@ -366,7 +366,7 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
                 to[WR_PREFILL_PITCH + 8] = v[3];
             }
             wr_barrier(1 + self->half, 128);
-#pragma unroll
+#pragma unroll 1 /* the body is large, and ptxas slow */
             for (int i = self->thread / 8; i < WR_PREFILL_CHUNK; i += 16) {
                 const int t = chunk * WR_PREFILL_CHUNK + i;
                 if (t >= at.count || n >= p.n) continue;
