@@ -21,7 +21,8 @@ class Programs:
         self.is_pack = self.run_script.is_file()
         self.system = ["--system"] if system else []  # a pack's programs by the machine's own C library
         self.bin = self.folder / "bin" if self.is_pack else self.folder
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k == "WEIR_CUDA_DRIVER"}
+        kept = ("WEIR_CUDA_DRIVER", "WEIR_STORE", "WEIR_TEST_DATA")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k in kept}
         if not self.is_pack:
             self.env["WEIR_CUDA_LIBRARY"] = str(self.folder / "libweir-cuda.so")
         if emulated:
