@@ -21,7 +21,7 @@ typedef struct instance {
     int head_dim, value_dim, per_sm[2];
 } instance;
 static const instance instances[] = {
-    {"64", 64, 64, {4, 3}},    {"80", 80, 80, {3, 2}},    {"96", 96, 96, {3, 2}},    {"128", 128, 128, {3, 2}},
+    {"64", 64, 64, {4, 2}},    {"80", 80, 80, {3, 2}},    {"96", 96, 96, {3, 2}},    {"128", 128, 128, {3, 2}},
     {"192", 192, 128, {3, 2}}, {"256", 256, 256, {2, 2}}, {"512", 512, 512, {1, 0}},
 };
 enum { N_INSTANCES = sizeof instances / sizeof instances[0] };

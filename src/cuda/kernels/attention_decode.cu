@@ -711,7 +711,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
         decode<D, E, WR_ATTN_F16, MT, PER_SM>(&p, memory);                                                             \
     }
 DECODE(64_1, 64, 64, 1, 4)
-DECODE(64_2, 64, 64, 2, 3)
+DECODE(64_2, 64, 64, 2, 2)
 DECODE(80_1, 80, 80, 1, 3)
 DECODE(80_2, 80, 80, 2, 2)
 DECODE(96_1, 96, 96, 1, 3)
