@@ -55,6 +55,8 @@ typedef struct wr_kernel_row {
     wr_launch_fn prepare_launch; /* and instead of prepare */
 } wr_kernel_row;
 
+enum { WR_RUNTIME_MARKS = 2 };
+
 /* A backend with memory and an order of execution of its own: a GPU. All functions may be called by any thread; work of
  * one context runs in the order in which it was given. Sizes in bytes; device pointers are only handed back. */
 typedef struct wr_runtime {
@@ -82,6 +84,13 @@ typedef struct wr_runtime {
     weir_status (*graph_launch)(void *context, void *graph, weir_error *err);
     /* The same steps, started one by one: the reference path. */
     weir_status (*run)(void *context, const wr_step *steps, int n, weir_error *err);
+    /* Copies in the order of the work, from and to pinned memory; they return at once. */
+    weir_status (*send)(void *context, void *to, const void *from_host, size_t bytes, weir_error *err);
+    weir_status (*fetch)(void *context, void *to_host, const void *from, size_t bytes, weir_error *err);
+    /* A mark behind the work given so far, and waiting until it is reached while later work goes on. which: below
+     * WR_RUNTIME_MARKS; a mark may be set again once it was waited for. */
+    weir_status (*mark)(void *context, int which, weir_error *err);
+    weir_status (*wait_mark)(void *context, int which, weir_error *err);
     /* Until all work given so far is done. Reports what went wrong in it. */
     weir_status (*wait)(void *context, weir_error *err);
 } wr_runtime;

@@ -71,6 +71,22 @@ weir_status wr_device_wait(weir_device *device, weir_error *err) {
     return device->backend->runtime ? device->backend->runtime->wait(device->context, err) : WEIR_OK;
 }
 
+weir_status wr_device_send(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err) {
+    return device->backend->runtime->send(device->context, to, from, bytes, err);
+}
+
+weir_status wr_device_fetch(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err) {
+    return device->backend->runtime->fetch(device->context, to, from, bytes, err);
+}
+
+weir_status wr_device_mark(weir_device *device, int which, weir_error *err) {
+    return device->backend->runtime->mark(device->context, which, err);
+}
+
+weir_status wr_device_wait_mark(weir_device *device, int which, weir_error *err) {
+    return device->backend->runtime->wait_mark(device->context, which, err);
+}
+
 bool wr_device_is_host(const weir_device *device) { return !device->backend->runtime; }
 
 /* ---- buffers ---- */

@@ -75,6 +75,11 @@ void wr_device_host_free(weir_device *device, void *p, size_t bytes);
 /* Between host memory and the device's; both return when the bytes are there. */
 weir_status wr_device_upload(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
 weir_status wr_device_download(weir_device *device, void *to, const void *from, size_t bytes, weir_error *err);
+/* Only where the device is not the host: copies that return at once, marks and waiting for them; as in wr_runtime. */
+weir_status wr_device_send(weir_device *device, void *to, const void *from_host, size_t bytes, weir_error *err);
+weir_status wr_device_fetch(weir_device *device, void *to_host, const void *from, size_t bytes, weir_error *err);
+weir_status wr_device_mark(weir_device *device, int which, weir_error *err);
+weir_status wr_device_wait_mark(weir_device *device, int which, weir_error *err);
 /* Until all programs started so far are done. */
 weir_status wr_device_wait(weir_device *device, weir_error *err);
 /* Do its kernels run over host memory? */
@@ -105,6 +110,8 @@ weir_array *wr_gather_linear(weir_array *x, weir_array *ids, const wr_linear_arg
 weir_array *wr_embedding(weir_array *ids, const wr_linear_args *args, weir_array *data, weir_array *scales,
                          weir_array *biases);
 weir_array *wr_store(weir_array *state, weir_array *x);
+/* array/sample.h; counts may be NULL. */
+weir_array *wr_sample_tokens(weir_array *logits, weir_array *rows, weir_array *counts, int n_top);
 weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_table, weir_array *row_seq,
                         weir_array *row_pos);
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,

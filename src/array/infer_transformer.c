@@ -119,6 +119,23 @@ weir_status wr_infer_store(weir_array *out, weir_error *err) {
     return like(out, state);
 }
 
+weir_status wr_infer_sample(weir_array *out, weir_error *err) {
+    const wr_sample_args *args = out->args;
+    const weir_array *logits = out->in[0], *rows = out->in[1], *counts = out->n_in > 2 ? out->in[2] : NULL;
+    bool good = is(logits, WEIR_DTYPE_F32, 2) && is(rows, WEIR_DTYPE_U8, 1) && args->n_top >= 0 &&
+                args->n_top <= WR_SAMPLE_MAX_TOP && logits->shape[0] <= rows->shape[0] / (int64_t)sizeof(wr_sample_row);
+    if (counts) good = good && is(counts, WEIR_DTYPE_U32, 2) && counts->shape[1] == logits->shape[1];
+    if (!good)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "sample: logits %s, rows %s, counts %s and %d best tokens do not fit",
+                       wr_describe(logits).s, wr_describe(rows).s, counts ? wr_describe(counts).s : "none",
+                       args->n_top);
+    out->dtype = WEIR_DTYPE_I32;
+    out->n_dims = 2;
+    out->shape[0] = logits->shape[0];
+    out->shape[1] = WR_SAMPLE_HEAD + 2 * args->n_top;
+    return WEIR_OK;
+}
+
 weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {
     const weir_array *pages = out->in[0], *x = out->in[1];
     if (!pages->buffer && !(wr_ops[pages->op].flags & WR_INPLACE))

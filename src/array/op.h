@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "array/sample.h"
 #include "base/status.h"
 #include "weir/array.h"
 
 enum { WR_MAX_DIMS = WEIR_MAX_DIMS, WR_MAX_INPUTS = 16 };
 
-enum { WR_EW = 1, WR_VIEW = 2, WR_STRIDED = 4, WR_INPLACE = 8, WR_SERIAL = 16 };
+enum { WR_EW = 1, WR_VIEW = 2, WR_STRIDED = 4, WR_INPLACE = 8, WR_SERIAL = 16, WR_DEVICE_ONLY = 32 };
 
 typedef enum wr_op_id {
 #define WR_OP(id, ...) WR_OP_##id,

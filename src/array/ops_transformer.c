@@ -120,6 +120,14 @@ weir_array *weir_attention(weir_array *q, weir_array *k, weir_array *v, weir_arr
     return wr_node(g, WR_OP_ATTENTION, in, n, &args);
 }
 
+weir_array *wr_sample_tokens(weir_array *logits, weir_array *rows, weir_array *counts, int n_top) {
+    weir_array *in[3] = {logits, rows, counts}, *poisoned;
+    int n = counts ? 3 : 2;
+    weir_graph *g = wr_inputs_graph("sample", in, n, n, &poisoned);
+    wr_sample_args args = {.n_top = n_top};
+    return g ? wr_node(g, WR_OP_SAMPLE, in, n, &args) : poisoned;
+}
+
 weir_array *wr_store(weir_array *state, weir_array *x) {
     weir_array *in[2] = {state, x}, *poisoned;
     weir_graph *g = wr_inputs_graph("store", in, 2, 2, &poisoned);

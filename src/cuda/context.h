@@ -16,11 +16,19 @@ typedef struct wr_cuda_function {
 enum { WR_CUDA_MAX_IMAGES = 64 };
 enum { WR_CUDA_MAX_FUNCTIONS = 1024 }; /* a power of two; the fatbin holds some hundreds */
 
+/* A point in the order of work, and when it should be reached. */
+typedef struct wr_cuda_mark {
+    CUevent event;
+    struct wr_cuda_graph *graph; /* the one launched since the mark before; NULL: none or several */
+    uint64_t launched_ns, expected_ns;
+    int n_launched;
+} wr_cuda_mark;
+
 typedef struct wr_cuda_context {
     const wr_driver *driver;
     int ordinal;
     CUdevice device;
-    CUcontext context; /* the primary one, retained */
+    CUcontext context;                    /* the primary one, retained */
     CUmodule modules[WR_CUDA_MAX_IMAGES]; /* one a kernel file */
     int n_modules;
     CUstream stream;   /* all work of this context, in order */
@@ -33,9 +41,9 @@ typedef struct wr_cuda_context {
 
     /* Waiting (wait.c). */
     pthread_mutex_t wait_lock;
-    CUevent event;
-    struct wr_cuda_graph *last_graph; /* launched since the last wait; NULL when none or several */
-    uint64_t launched_ns, expected_ns;
+    wr_cuda_mark marks[WR_RUNTIME_MARKS + 1]; /* the last one is wr_cuda_wait's own */
+    wr_cuda_mark now;                         /* what a mark set now would say; without event */
+    uint64_t done_ns;                         /* when the last mark was seen reached */
 } wr_cuda_context;
 
 typedef struct wr_cuda_graph {
@@ -64,6 +72,8 @@ weir_status wr_cuda_host_alloc(void *context, size_t bytes, void **out, weir_err
 void wr_cuda_host_free(void *context, void *p);
 weir_status wr_cuda_upload(void *context, void *to, const void *from, size_t bytes, weir_error *err);
 weir_status wr_cuda_download(void *context, void *to, const void *from, size_t bytes, weir_error *err);
+weir_status wr_cuda_send(void *context, void *to, const void *from_host, size_t bytes, weir_error *err);
+weir_status wr_cuda_fetch(void *context, void *to_host, const void *from, size_t bytes, weir_error *err);
 weir_status wr_cuda_trim(void *context, size_t *bytes, weir_error *err);
 weir_status wr_cuda_memory(void *context, size_t *free_bytes, size_t *total_bytes, weir_error *err);
 
@@ -74,8 +84,11 @@ weir_status wr_cuda_graph_launch(void *context, void *graph, weir_error *err);
 weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err);
 
 /* wait.c */
+weir_status wr_cuda_mark_set(void *context, int which, weir_error *err);
+weir_status wr_cuda_mark_wait(void *context, int which, weir_error *err);
 weir_status wr_cuda_wait(void *context, weir_error *err);
 void wr_cuda_expect(wr_cuda_context *c, wr_cuda_graph *graph);
+void wr_cuda_forget(wr_cuda_context *c, const wr_cuda_graph *graph); /* it is freed */
 uint64_t wr_cuda_now_ns(void);
 
 #endif

@@ -71,7 +71,8 @@ static weir_status open_pool(wr_cuda_context *c, weir_error *err) {
 static weir_status open_in_context(wr_cuda_context *c, weir_error *err) {
     WR_TRY(load_kernels(c, err));
     WR_CU(c->driver, cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING), "making a stream");
-    WR_CU(c->driver, cuEventCreate(&c->event, CU_EVENT_DISABLE_TIMING), "making an event");
+    for (int i = 0; i <= WR_RUNTIME_MARKS; i++)
+        WR_CU(c->driver, cuEventCreate(&c->marks[i].event, CU_EVENT_DISABLE_TIMING), "making an event");
     return open_pool(c, err);
 }
 
@@ -114,7 +115,8 @@ void wr_cuda_close(void *context) {
         const wr_driver *d = c->driver;
         if (c->stream) d->cuStreamSynchronize(c->stream);
         if (c->pool) d->cuMemPoolDestroy(c->pool);
-        if (c->event) d->cuEventDestroy(c->event);
+        for (int i = 0; i <= WR_RUNTIME_MARKS; i++)
+            if (c->marks[i].event) d->cuEventDestroy(c->marks[i].event);
         if (c->stream) d->cuStreamDestroy(c->stream);
         for (int i = 0; i < c->n_modules; i++) d->cuModuleUnload(c->modules[i]);
         wr_cuda_leave(c);

@@ -128,6 +128,26 @@ weir_status wr_cuda_download(void *context, void *to, const void *from, size_t b
     return WEIR_OK;
 }
 
+weir_status wr_cuda_send(void *context, void *to, const void *from_host, size_t bytes, weir_error *err) {
+    wr_cuda_context *c = context;
+    WR_TRY(wr_cuda_enter(c, err));
+    CUresult result = c->driver->cuMemcpyHtoDAsync((CUdeviceptr)to, from_host, bytes, c->stream);
+    wr_cuda_leave(c);
+    if (result != CUDA_SUCCESS)
+        return wr_driver_fail(c->driver, result, "sending to the device", __FILE__, __LINE__, err);
+    return WEIR_OK;
+}
+
+weir_status wr_cuda_fetch(void *context, void *to_host, const void *from, size_t bytes, weir_error *err) {
+    wr_cuda_context *c = context;
+    WR_TRY(wr_cuda_enter(c, err));
+    CUresult result = c->driver->cuMemcpyDtoHAsync(to_host, (CUdeviceptr)from, bytes, c->stream);
+    wr_cuda_leave(c);
+    if (result != CUDA_SUCCESS)
+        return wr_driver_fail(c->driver, result, "fetching from the device", __FILE__, __LINE__, err);
+    return WEIR_OK;
+}
+
 weir_status wr_cuda_trim(void *context, size_t *bytes, weir_error *err) {
     wr_cuda_context *c = context;
     cuuint64_t before = 0, after = 0;

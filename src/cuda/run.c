@@ -128,7 +128,7 @@ void wr_cuda_graph_free(void *context, void *graph) {
         c->driver->cuGraphExecDestroy(g->exec);
         wr_cuda_leave(c);
     }
-    if (c->last_graph == g) c->last_graph = NULL;
+    wr_cuda_forget(c, g);
     wr_free(g);
 }
 

@@ -1,8 +1,6 @@
 /* Host side of SAMPLE (kernels/sample.cu): sizes of its scratch, and its two or three launches. */
 #include "cuda/sample.h"
 
-#include <string.h>
-
 #include "array/sample.h"
 #include "cuda/kernels/sample.h"
 
@@ -76,6 +74,4 @@ const wr_kernel_row *wr_cuda_sample_table(void) {
     return rows;
 }
 
-const wr_kernel_row *wr_cuda_sample_rows(wr_op_id op) {
-    return wr_ops[op].name && !strcmp(wr_ops[op].name, "sample") ? wr_cuda_sample_table() : NULL;
-}
+const wr_kernel_row *wr_cuda_sample_rows(wr_op_id op) { return op == WR_OP_SAMPLE ? wr_cuda_sample_table() : NULL; }

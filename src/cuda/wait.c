@@ -21,62 +21,108 @@ static void sleep_until(uint64_t ns) {
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* Work begins: a graph whose duration may be known, or something else (NULL). */
+/* Work is given: a graph whose duration may be known, or something else (NULL). */
 void wr_cuda_expect(wr_cuda_context *c, wr_cuda_graph *graph) {
     uint64_t now = wr_cuda_now_ns();
     pthread_mutex_lock(&c->wait_lock);
-    bool idle = !c->launched_ns;
-    c->last_graph = idle ? graph : NULL;
-    if (idle) c->launched_ns = c->expected_ns = now;
-    if (graph) c->expected_ns += graph->typical_ns;
+    wr_cuda_mark *m = &c->now;
+    m->graph = m->n_launched++ ? NULL : graph;
+    if (m->n_launched == 1) m->launched_ns = now;
+    if (m->expected_ns < now) m->expected_ns = now;
+    if (graph) m->expected_ns += graph->typical_ns;
+    pthread_mutex_unlock(&c->wait_lock);
+}
+
+void wr_cuda_forget(wr_cuda_context *c, const wr_cuda_graph *graph) {
+    pthread_mutex_lock(&c->wait_lock);
+    if (c->now.graph == graph) c->now.graph = NULL;
+    for (int i = 0; i <= WR_RUNTIME_MARKS; i++)
+        if (c->marks[i].graph == graph) c->marks[i].graph = NULL;
     pthread_mutex_unlock(&c->wait_lock);
 }
 
 /* The typical time follows what was seen. One who slept too long cannot see the true time: then it comes down. */
-static void learn(wr_cuda_context *c, uint64_t now, bool overslept) {
-    wr_cuda_graph *g = c->last_graph;
-    if (!g) return;
-    uint64_t seen = now - c->launched_ns;
-    if (overslept)
-        g->typical_ns -= g->typical_ns / 16;
-    else
-        g->typical_ns = g->typical_ns ? (3 * g->typical_ns + seen) / 4 : seen;
+static void learn(wr_cuda_context *c, const wr_cuda_mark *waited, int which, bool overslept) {
+    uint64_t now = wr_cuda_now_ns();
+    pthread_mutex_lock(&c->wait_lock);
+    uint64_t start = waited->launched_ns > c->done_ns ? waited->launched_ns : c->done_ns;
+    wr_cuda_graph *g = c->marks[which].graph == waited->graph ? waited->graph : NULL; /* not freed meanwhile */
+    c->done_ns = now;
+    if (g && now > start) {
+        if (overslept)
+            g->typical_ns -= g->typical_ns / 16;
+        else
+            g->typical_ns = g->typical_ns ? (3 * g->typical_ns + (now - start)) / 4 : now - start;
+    }
+    pthread_mutex_unlock(&c->wait_lock);
 }
 
-static CUresult poll(wr_cuda_context *c) {
+/* Without the lock: others may launch meanwhile. m is a copy. */
+static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
     uint64_t now = wr_cuda_now_ns(), start = now;
-    bool slept = c->expected_ns > now + WAKE_EARLY_NS;
-    CUresult result = c->driver->cuEventQuery(c->event);
-    if (result != CUDA_ERROR_NOT_READY) { /* it was over before */
-        learn(c, now, true);
-        return result;
-    }
-    if (slept) sleep_until(c->expected_ns - WAKE_EARLY_NS);
-    bool first = true;
-    while ((result = c->driver->cuEventQuery(c->event)) == CUDA_ERROR_NOT_READY) {
-        first = false;
+    bool sleeps = m->expected_ns > now + WAKE_EARLY_NS, at_once = true;
+    CUresult result = c->driver->cuEventQuery(m->event);
+    if (result == CUDA_ERROR_NOT_READY && sleeps) sleep_until(m->expected_ns - WAKE_EARLY_NS);
+    if (result != CUDA_ERROR_NOT_READY) sleeps = true; /* it was over before anyone looked */
+    while (result == CUDA_ERROR_NOT_READY && (result = c->driver->cuEventQuery(m->event)) == CUDA_ERROR_NOT_READY) {
+        at_once = false;
         now = wr_cuda_now_ns();
-        uint64_t late = now > c->expected_ns ? now - c->expected_ns : 0;
+        uint64_t late = now > m->expected_ns ? now - m->expected_ns : 0;
         if (late > 2 * WAKE_EARLY_NS && late > (now - start) / 4) { /* no good prediction: poll ever more rarely */
             uint64_t pause = (now - start) / 16;
             sleep_until(now + (pause < MAX_POLL_SLEEP_NS ? pause : MAX_POLL_SLEEP_NS));
         }
     }
-    learn(c, wr_cuda_now_ns(), slept && first);
+    learn(c, m, which, sleeps && at_once);
     return result;
 }
 
+/* With the lock held. */
+static CUresult set(wr_cuda_context *c, int which) {
+    wr_cuda_mark *m = &c->marks[which];
+    CUevent event = m->event;
+    *m = c->now;
+    m->event = event;
+    c->now.n_launched = 0;
+    c->now.graph = NULL;
+    return c->driver->cuEventRecord(event, c->stream);
+}
+
+static weir_status failed(const wr_cuda_context *c, CUresult result, int line, weir_error *err) {
+    return wr_driver_fail(c->driver, result, "waiting for the device", __FILE__, line, err);
+}
+
+weir_status wr_cuda_mark_set(void *context, int which, weir_error *err) {
+    wr_cuda_context *c = context;
+    WR_TRY(wr_cuda_enter(c, err));
+    pthread_mutex_lock(&c->wait_lock);
+    CUresult result = set(c, which);
+    pthread_mutex_unlock(&c->wait_lock);
+    wr_cuda_leave(c);
+    return result == CUDA_SUCCESS ? WEIR_OK : failed(c, result, __LINE__, err);
+}
+
+weir_status wr_cuda_mark_wait(void *context, int which, weir_error *err) {
+    wr_cuda_context *c = context;
+    WR_TRY(wr_cuda_enter(c, err));
+    pthread_mutex_lock(&c->wait_lock);
+    wr_cuda_mark mark = c->marks[which];
+    pthread_mutex_unlock(&c->wait_lock);
+    CUresult result = poll(c, &mark, which);
+    wr_cuda_leave(c);
+    return result == CUDA_SUCCESS ? WEIR_OK : failed(c, result, __LINE__, err);
+}
+
+/* Several threads may wait at once, each for what was given before it came: the event of one may be recorded anew by
+ * another before it was reached, which only makes the first wait for a little more. */
 weir_status wr_cuda_wait(void *context, weir_error *err) {
     wr_cuda_context *c = context;
     WR_TRY(wr_cuda_enter(c, err));
     pthread_mutex_lock(&c->wait_lock);
-    CUresult result = c->driver->cuEventRecord(c->event, c->stream);
-    if (result == CUDA_SUCCESS) result = poll(c);
-    c->launched_ns = c->expected_ns = 0;
-    c->last_graph = NULL;
+    CUresult result = set(c, WR_RUNTIME_MARKS);
+    wr_cuda_mark mark = c->marks[WR_RUNTIME_MARKS];
     pthread_mutex_unlock(&c->wait_lock);
+    if (result == CUDA_SUCCESS) result = poll(c, &mark, WR_RUNTIME_MARKS);
     wr_cuda_leave(c);
-    if (result != CUDA_SUCCESS)
-        return wr_driver_fail(c->driver, result, "waiting for the device", __FILE__, __LINE__, err);
-    return WEIR_OK;
+    return result == CUDA_SUCCESS ? WEIR_OK : failed(c, result, __LINE__, err);
 }

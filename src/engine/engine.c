@@ -7,7 +7,26 @@
 #include "engine/vocab.h"
 
 /* Logits are large: vocabulary x rows. A device decodes more sequences at once than a CPU can use. */
-enum { MAX_HEAD_ROWS = 64, MAX_DEVICE_HEAD_ROWS = 256, MIN_HEAD_ROWS = 8 };
+enum { MAX_HEAD_ROWS = 64, MAX_DEVICE_HEAD_ROWS = 256, MIN_HEAD_ROWS = 8, FEED_ALIGN = 256 };
+
+static size_t place(size_t *end, size_t bytes) {
+    size_t at = *end;
+    *end += (bytes + FEED_ALIGN - 1) / FEED_ALIGN * FEED_ALIGN;
+    return at;
+}
+
+/* What is sent in every step lies together: tables, picks, samples, bias pairs; the rows, of which a step has few or
+ * many, by themselves. */
+static weir_status open_feed(weir_engine *e, weir_error *err) {
+    bool samples = !wr_device_is_host(e->device);
+    size_t end = 0, pairs = (size_t)e->options.max_batch * WR_MAX_LOGIT_BIAS;
+    e->at_rows = place(&end, 3 * (size_t)e->options.max_step_tokens * sizeof(int32_t));
+    e->at_tables = place(&end, e->kv.tables_bytes);
+    e->at_picks = place(&end, (size_t)e->head_rows * sizeof(int32_t));
+    e->at_samples = place(&end, samples ? (size_t)e->head_rows * sizeof(wr_sample_row) : 0);
+    e->at_bias = place(&end, samples ? pairs * sizeof(wr_sample_bias) : 0);
+    return wr_feed_init(&e->feed, e->device, end, err);
+}
 
 static weir_status open_buffers(weir_engine *e, weir_error *err) {
     const wr_hyper *h = &e->model->hyper;
@@ -17,13 +36,9 @@ static weir_status open_buffers(weir_engine *e, weir_error *err) {
                    : e->options.max_batch > most        ? most
                                                         : e->options.max_batch;
     if (e->head_rows > e->options.max_step_tokens) e->head_rows = e->options.max_step_tokens;
-    WR_TRY(wr_feed_init(&e->rows, e->device, 3 * rows * sizeof(int32_t), err));
-    WR_TRY(wr_feed_init(&e->picks, e->device, (size_t)e->head_rows * sizeof(int32_t), err));
+    WR_TRY(open_feed(e, err));
     WR_TRY(wr_buffer_new_on(e->device, rows * (size_t)h->hidden * sizeof(float), &e->hidden, err));
-    if (!wr_device_is_host(e->device)) {
-        WR_TRY(wr_device_host_alloc(e->device, (size_t)e->head_rows * sizeof(int32_t), &e->greedy_memory, err));
-        WR_TRY(wr_buffer_view(e->greedy_memory, (size_t)e->head_rows * sizeof(int32_t), &e->greedy, err));
-    }
+    if (!wr_device_is_host(e->device)) WR_TRY(wr_device_open_steps(e, err));
     e->logits = wr_malloc((size_t)h->vocab * sizeof *e->logits);
     e->wanted = wr_malloc(rows * sizeof *e->wanted);
     e->candidates = wr_malloc((size_t)h->vocab * sizeof *e->candidates);
@@ -89,11 +104,9 @@ void weir_engine_close(weir_engine *e) {
     wr_assert(!e->first); /* sequences outlive their engine: the caller's fault */
     wr_engine_programs_free(e);
     wr_kv_deinit(&e->kv);
-    wr_feed_deinit(&e->rows, e->device);
-    wr_feed_deinit(&e->picks, e->device);
+    wr_device_close_steps(e);
+    wr_feed_deinit(&e->feed);
     wr_buffer_release(e->hidden);
-    wr_buffer_release(e->greedy);
-    if (e->greedy_memory) wr_device_host_free(e->device, e->greedy_memory, (size_t)e->head_rows * sizeof(int32_t));
     wr_free(e->logits);
     wr_free(e->wanted);
     wr_free(e->candidates);

@@ -54,10 +54,11 @@ static weir_status init_group(wr_kv_group *g, int64_t n_pages, int64_t window, w
     return WEIR_OK;
 }
 
-static weir_status init_tables(wr_kv *kv, weir_device *device, weir_error *err) {
-    size_t bytes = (size_t)(kv->n_groups * kv->max_batch * kv->max_pages) * sizeof(int32_t);
-    WR_TRY(wr_feed_init(&kv->tables, device, bytes, err));
-    memset(kv->tables.host->data, 0xff, bytes);
+static weir_status init_tables(wr_kv *kv, weir_error *err) {
+    kv->tables_bytes = (size_t)(kv->n_groups * kv->max_batch * kv->max_pages) * sizeof *kv->tables;
+    kv->tables = wr_malloc(kv->tables_bytes);
+    if (!kv->tables) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for block tables of %zu bytes", kv->tables_bytes);
+    memset(kv->tables, 0xff, kv->tables_bytes);
     return WEIR_OK;
 }
 
@@ -94,7 +95,7 @@ weir_status wr_kv_init(wr_kv *kv, const wr_model *m, const wr_kv_plan *plan, wei
     weir_status st = WEIR_OK;
     for (int g = 0; g < kv->n_groups; g++)
         WR_TRY_GOTO(st, init_group(&kv->group[g], plan->n_pages[g], m->hyper.window[g], err), fail);
-    WR_TRY_GOTO(st, init_tables(kv, device, err), fail);
+    WR_TRY_GOTO(st, init_tables(kv, err), fail);
     WR_TRY_GOTO(st, init_layers(kv, m, dtype, err), fail);
     return WEIR_OK;
 fail:
@@ -104,7 +105,7 @@ fail:
 
 void wr_kv_deinit(wr_kv *kv) {
     for (int g = 0; g < kv->n_groups; g++) wr_free(kv->group[g].free);
-    wr_feed_deinit(&kv->tables, kv->device);
+    wr_free(kv->tables);
     for (int64_t i = 0; i < kv->n_layers; i++) {
         if (kv->keys) wr_buffer_release(kv->keys[i]);
         if (kv->values) wr_buffer_release(kv->values[i]);
@@ -116,7 +117,7 @@ void wr_kv_deinit(wr_kv *kv) {
 }
 
 static int32_t *table_row(const wr_kv *kv, int g, int64_t slot) {
-    return (int32_t *)kv->tables.host->data + (g * kv->max_batch + slot) * kv->max_pages;
+    return kv->tables + (g * kv->max_batch + slot) * kv->max_pages;
 }
 
 static void give_back(wr_kv_group *g, int32_t *cell) {

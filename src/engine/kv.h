@@ -5,7 +5,6 @@
 #ifndef WR_ENGINE_KV_H
 #define WR_ENGINE_KV_H
 
-#include "engine/feed.h"
 #include "models/model.h"
 
 enum { WR_PAGE_TOKENS = 64 };
@@ -20,7 +19,8 @@ typedef struct wr_kv {
     int n_groups;
     int64_t max_batch, max_pages; /* pages a sequence can have at the largest context */
     wr_kv_group group[WR_MAX_KV_GROUPS];
-    wr_feed tables; /* i32 [n_groups, max_batch, max_pages]; -1: no page */
+    int32_t *tables; /* [n_groups, max_batch, max_pages]; -1: no page */
+    size_t tables_bytes;
     int64_t n_layers;
     weir_device *device;
     wr_buffer **keys, **values; /* [n_layers], views into memory */

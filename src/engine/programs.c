@@ -17,6 +17,10 @@ static void fill_rows(wr_buckets *b, int64_t max_rows) {
     b->rows[b->n++] = max_rows;
 }
 
+const wr_buckets *wr_buckets_for(const weir_engine *e, int64_t n) {
+    return e->whole.n && n <= e->whole.rows[e->whole.n - 1] ? &e->whole : &e->body;
+}
+
 int wr_bucket_for(const wr_buckets *b, int64_t n) {
     int i = 0;
     while (i < b->n - 1 && b->rows[i] < n) i++;
@@ -24,8 +28,16 @@ int wr_bucket_for(const wr_buckets *b, int64_t n) {
 }
 
 /* Part i of the step's rows: 0 tokens, 1 row_seq, 2 row_pos. */
-static weir_array *row_input(weir_array *all, int64_t rows, int i) {
-    return weir_slice(all, &(int64_t){i * rows}, &(int64_t){(i + 1) * rows}, NULL);
+static weir_array *row_input(const weir_engine *e, weir_graph *g, int64_t rows, int i) {
+    return wr_feed_leaf(&e->feed, g, WEIR_DTYPE_I32, 1, &rows, e->at_rows + (size_t)(i * rows) * sizeof(int32_t));
+}
+
+/* A token -1 - r stands for what row r of the step before was given, which the host has not seen yet. */
+static weir_array *resolved_tokens(const weir_engine *e, weir_graph *g, weir_array *tokens) {
+    if (!e->sampled) return tokens;
+    weir_array *given = wr_leaf(g, WEIR_DTYPE_I32, 1, &e->head_rows, &(int64_t){WR_SAMPLE_HEAD}, 0, e->sampled);
+    weir_array *before = weir_take(given, weir_sub(weir_scalar_i32(g, -1), tokens), 0);
+    return weir_select(weir_less(tokens, weir_scalar_i32(g, 0)), before, tokens);
 }
 
 /* Sizes of a program: the rows it runs, for what the body's leaves need room. */
@@ -41,18 +53,16 @@ typedef struct build {
 static weir_array *body(build *b) {
     weir_engine *e = b->engine;
     const wr_hyper *h = &e->model->hyper;
-    weir_array *all = wr_feed_array(&e->rows, b->graph, 3 * b->rows);
-    wr_step_inputs in = {.tokens = row_input(all, b->rows, 0),
-                         .row_seq = row_input(all, b->rows, 1),
-                         .row_pos = row_input(all, b->rows, 2),
+    wr_step_inputs in = {.tokens = resolved_tokens(e, b->graph, row_input(e, b->graph, b->rows, 0)),
+                         .row_seq = row_input(e, b->graph, b->rows, 1),
+                         .row_pos = row_input(e, b->graph, b->rows, 2),
                          .k_pages = b->leaves,
                          .v_pages = b->leaves + h->n_layers};
-    int64_t cells = e->kv.max_batch * e->kv.max_pages;
-    weir_array *tables = wr_feed_array(&e->kv.tables, b->graph, e->kv.n_groups * cells);
-    for (int i = 0; i < e->kv.n_groups; i++) {
-        weir_array *own = weir_slice(tables, &(int64_t){i * cells}, &(int64_t){(i + 1) * cells}, NULL);
-        in.block_table[i] = weir_reshape(own, 2, (int64_t[]){e->kv.max_batch, e->kv.max_pages});
-    }
+    int64_t table_shape[] = {e->kv.max_batch, e->kv.max_pages};
+    size_t table_bytes = (size_t)(table_shape[0] * table_shape[1]) * sizeof(int32_t);
+    for (int i = 0; i < e->kv.n_groups; i++)
+        in.block_table[i] =
+            wr_feed_leaf(&e->feed, b->graph, WEIR_DTYPE_I32, 2, table_shape, e->at_tables + (size_t)i * table_bytes);
     for (int64_t i = 0; i < h->n_layers; i++) {
         int64_t n_pages = e->kv.group[h->layer_kv_group[i]].n_pages;
         int64_t shape[] = {n_pages, WR_PAGE_TOKENS, h->n_kv_heads, h->head_dim};
@@ -68,14 +78,23 @@ static weir_array *hidden_leaf(build *b) {
     return wr_leaf(b->graph, WEIR_DTYPE_F32, 2, shape, NULL, 0, b->engine->hidden);
 }
 
-/* Outputs: logits; on a device also the best token of each row, stored where the host sees it. */
+/* Outputs: logits; on a device also what was sampled: the first words of each row, which the next step reads too, and
+ * all of it. */
 static void add_head(build *b, weir_array *hidden) {
     weir_engine *e = b->engine;
     b->outputs[0] = wr_model_head(e->model, hidden);
     b->n_outputs = 1;
-    if (wr_device_is_host(e->device)) return;
-    weir_array *place = wr_leaf(b->graph, WEIR_DTYPE_I32, 1, &e->head_rows, NULL, 0, e->greedy);
-    b->outputs[b->n_outputs++] = wr_store(place, weir_argmax(b->outputs[0], 1));
+    if (!e->sampled) return;
+    int64_t rows = b->outputs[0]->shape[0], vocab = e->model->hyper.vocab;
+    int64_t table_bytes = (int64_t)(e->feed.bytes - e->at_samples);
+    weir_array *table = wr_feed_leaf(&e->feed, b->graph, WEIR_DTYPE_U8, 1, &table_bytes, e->at_samples);
+    weir_array *counts =
+        wr_leaf(b->graph, WEIR_DTYPE_U32, 2, (int64_t[]){e->options.max_batch, vocab}, NULL, 0, e->counts);
+    weir_array *all = wr_sample_tokens(b->outputs[0], table, counts, WR_SAMPLE_MAX_TOP);
+    weir_array *first = weir_slice(all, (int64_t[]){0, 0}, (int64_t[]){rows, WR_SAMPLE_HEAD}, NULL);
+    int64_t shape[] = {e->head_rows, WR_SAMPLE_HEAD};
+    b->outputs[b->n_outputs++] = wr_store(wr_leaf(b->graph, WEIR_DTYPE_I32, 2, shape, NULL, 0, e->sampled), first);
+    b->outputs[b->n_outputs++] = all;
 }
 
 static void build_body(build *b) {
@@ -84,7 +103,9 @@ static void build_body(build *b) {
 }
 
 static void build_head(build *b) {
-    add_head(b, weir_take(hidden_leaf(b), wr_feed_array(&b->engine->picks, b->graph, b->rows), 0));
+    const weir_engine *e = b->engine;
+    add_head(b,
+             weir_take(hidden_leaf(b), wr_feed_leaf(&e->feed, b->graph, WEIR_DTYPE_I32, 1, &b->rows, e->at_picks), 0));
 }
 
 static void build_whole(build *b) { add_head(b, body(b)); }

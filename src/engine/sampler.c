@@ -64,8 +64,6 @@ weir_status wr_sampler_init(wr_sampler *s, const weir_sampling *options, int64_t
     return WEIR_OK;
 }
 
-bool wr_sampler_is_greedy(const wr_sampler *s) { return s->options.temperature <= 0 && !s->adjusted; }
-
 void wr_sampler_deinit(wr_sampler *s) {
     wr_free(s->bias);
     wr_free(s->adjusted);

@@ -3,8 +3,6 @@
 #ifndef WR_ENGINE_SAMPLER_H
 #define WR_ENGINE_SAMPLER_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
 #include "weir/engine.h"
 
@@ -31,9 +29,6 @@ weir_status wr_sampler_init(wr_sampler *s, const weir_sampling *options, int64_t
 void wr_sampler_deinit(wr_sampler *s);
 /* Count a token of the prompt or of the output. */
 void wr_sampler_see(wr_sampler *s, int32_t token, bool output);
-
-/* Is the token simply the best one, whatever came before? */
-bool wr_sampler_is_greedy(const wr_sampler *s);
 
 /* log(sum(exp(logits))) over finite values; fixed order. */
 double wr_logsumexp(const float *logits, int64_t vocab);

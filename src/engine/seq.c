@@ -44,6 +44,9 @@ static weir_status find_capacity(const weir_engine *e, const weir_seq_options *o
 static weir_status init_seq(weir_seq *s, const weir_seq_options *o, weir_error *err) {
     weir_engine *e = s->engine;
     WR_TRY(check_prompt(e, o, err));
+    if (e->sampled && o->sampling.n_logit_bias > WR_MAX_LOGIT_BIAS)
+        return WR_FAIL(err, WEIR_E_LIMIT, "logit_bias names %zu tokens; on a device at most %d are possible",
+                       o->sampling.n_logit_bias, WR_MAX_LOGIT_BIAS);
     WR_TRY(find_capacity(e, o, &s->capacity, err));
     s->tokens = wr_malloc((size_t)s->capacity * sizeof *s->tokens);
     if (!s->tokens) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %lld tokens", (long long)s->capacity);
@@ -120,6 +123,7 @@ void weir_seq_close(weir_seq *s) {
     if (!s) return;
     weir_engine *e = s->engine;
     wr_seq_free_pages(s);
+    wr_device_forget(e, s);
     weir_seq *before = NULL;
     for (weir_seq *i = e->first; i != s; i = i->next) before = i;
     if (before)

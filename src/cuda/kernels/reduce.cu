@@ -27,7 +27,7 @@ WR_DEVICE float fold(const wr_line &line, i64 first, i64 end, int lane, float sh
     float start = OP == WR_REDUCE_MAX ? -infinity : OP == WR_REDUCE_MIN ? infinity : 0;
     float rest = OP == WR_REDUCE_LOGSUMEXP ? -infinity : start;
     float sum[4] = {start, start, start, start};
-#pragma unroll 4
+#pragma unroll 2
     for (i64 k = first + lane * 4; k < end; k += LANES * 4) {
         float v[4];
         wr_line_quad(v, line, k, end, rest);
@@ -235,7 +235,7 @@ template <int LANES> WR_DEVICE void argmax_rows(const wr_reduce_params &p) {
         wr_line line = wr_line_of(p.x, p.x_dtype, p.rows, row);
         u64 best = 0;
         if (wr_is_float(p.x_dtype)) {
-#pragma unroll 4
+#pragma unroll 2
             for (i64 k = first + lane * 4; k < end; k += LANES * 4) {
                 float v[4];
                 wr_line_quad(v, line, k, end, 0);
