@@ -61,6 +61,7 @@ def execute(job, extra_env=None):
     # The user's own settings of weir must not change what is tested, except
     # where the models lie and which instructions are used.
     outer = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k in ("WEIR_STORE", "WEIR_CPU")}
+    outer["WEIR_DEVICE"] = "cpu"  # what is not said to be elsewhere
     env = {**outer, **job.env, **(extra_env or {})}
     process = subprocess.Popen(job.command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True)

@@ -27,10 +27,28 @@ typedef struct weir_device weir_device; /* where programs run */
 typedef struct weir_graph weir_graph;
 typedef struct weir_array weir_array;
 
-/* name "cpu". n_threads 0: one per core this process may use. Errors: ARGUMENT, MEMORY, UNSUPPORTED. */
+/* name: "cpu"; "cuda" or "cuda:N", a GPU; "auto", the first GPU that can be used, else the CPU. n_threads 0: one per
+ * core this process may use. Errors: ARGUMENT, MEMORY, NOT_FOUND (no such device), UNSUPPORTED (it is there, but its
+ * driver or this build does not do), DEVICE. */
 weir_status weir_device_open(const char *name, int n_threads, weir_device **out, weir_error *err);
 /* All graphs of the device must be freed before. NULL is allowed. */
 void weir_device_close(weir_device *device);
+
+/* A device of this machine, whether weir can use it or not. */
+typedef struct weir_device_info {
+    char name[16];       /* as weir_device_open takes it: "cpu", "cuda:0" */
+    char model[128];     /* "NVIDIA H200"; of the CPU the level of instructions used: "avx2" */
+    size_t memory_bytes; /* all it has; 0: not known */
+    size_t free_bytes;   /* not in use now, by anybody; 0: not known */
+    int n_units;         /* multiprocessors; of the CPU the cores this process may use */
+    int capability;      /* CUDA compute capability, 90 for 9.0; 0 on the CPU */
+    int driver_version;  /* the newest CUDA its driver knows, 12080 for 12.8; 0 on the CPU */
+    char problem[256];   /* why weir cannot use it; empty when it can */
+} weir_device_info;
+/* Look at a device without opening it. name: "cpu", or "cuda:N" with N from 0 on until NOT_FOUND. Errors: NOT_FOUND (no
+ * such device; for cuda:0 also: no driver, no card, or weir without its CUDA library), UNSUPPORTED (a driver is there
+ * but does not do), DEVICE; each says why. */
+weir_status weir_device_describe(const char *name, weir_device_info *out, weir_error *err);
 
 weir_status weir_graph_new(weir_device *device, weir_graph **out, weir_error *err);
 void weir_graph_free(weir_graph *graph);

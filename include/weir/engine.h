@@ -23,26 +23,29 @@ typedef struct weir_seq weir_seq;
 
 /* Zero means the default everywhere. */
 typedef struct weir_engine_options {
-    const char *device;      /* "cpu" */
-    int n_threads;           /* 0: one per core this process may use */
-    int64_t max_context;     /* tokens a sequence may hold; 0: the model's own, at most 8,192 */
-    int64_t max_batch;       /* sequences run at once; 0: 8, or max_step_tokens when that is less */
-    int64_t max_step_tokens; /* rows of one step, so the largest prefill chunk; 0: 256 */
+    const char *device;  /* "cpu", "cuda", "cuda:N", or "auto": the first GPU that can be used, else the CPU; NULL: as
+                            WEIR_DEVICE says, else "auto" */
+    int n_threads;       /* 0: one per core this process may use */
+    int64_t max_context; /* tokens a sequence may hold; 0: the model's own, at most 8,192 */
+    int64_t max_batch;   /* sequences run at once; 0: 8, or max_step_tokens when that is less */
+    int64_t max_step_tokens; /* rows of one step, so the largest prefill chunk; 0: 256, on a GPU 2,048 */
     size_t kv_bytes;         /* memory for keys and values; 0: one full context, and at most a quarter of it more for
                                 each further sequence */
-    weir_dtype kv_dtype;     /* WEIR_DTYPE_F16 (when 0), BF16 or F32 */
+    weir_dtype kv_dtype;     /* WEIR_DTYPE_F16, BF16 or F32; 0: F16, on a GPU BF16 */
     bool reference;          /* reference kernels only (slow; for comparison) */
     void (*progress)(void *context, double done); /* 0..1 while loading; may be NULL */
     void *progress_context;
 } weir_engine_options;
 
 /* model: a folder, a .gguf file, a Hugging Face id in the local cache, or a name in the store. Everything is made
- * here: weights laid out for the device, programs compiled, memory taken. options may be NULL. */
+ * here: weights laid out for the device, programs compiled, memory taken. options may be NULL. Errors: MEMORY, before
+ * anything is loaded, when a GPU has too little free memory: what each part needs, what is free, what to lower. */
 weir_status weir_engine_open(const char *model, const weir_engine_options *options, weir_engine **out, weir_error *err);
 /* All sequences must be closed before. NULL is allowed. */
 void weir_engine_close(weir_engine *engine);
 
 typedef struct weir_engine_info {
+    const char *device; /* "cpu" or "cuda:N" */
     const char *family, *path;
     int64_t vocab_size, hidden_size, n_layers, max_context, max_batch, max_step_tokens, page_tokens;
     size_t weight_bytes, kv_bytes, activation_bytes, program_bytes;

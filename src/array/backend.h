@@ -112,10 +112,14 @@ typedef struct wr_backend {
     bool fuses_linear_add;     /* an add after a linear becomes LINEAR_ADD */
     bool joins_rows; /* the packed layouts of matrices of 16 n rows, one behind the other, are that of all their
                         rows: q, k and v become one matrix */
+    /* What the device with this ordinal is, one that cannot be used included. measure: also what memory is free, which
+     * a GPU takes a moment for. NOT_FOUND behind the last one. */
+    weir_status (*describe)(int ordinal, bool measure, weir_device_info *out, weir_error *err);
+    const char *built_for; /* the kinds of device it has kernels for: "sm_80 sm_90a"; NULL: there is one kind only */
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 2 };
+enum { WR_BACKEND_VERSION = 3 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

@@ -61,6 +61,11 @@ struct weir_device {
 /* A device over any backend; weir_device_open is this over the named one. ordinal: which of its kind. Close with
  * weir_device_close. */
 weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads, weir_device **out, weir_error *err);
+/* What "auto" stands for on this machine: the first GPU that can be used, else "cpu". why: set when there seems to be a
+ * GPU and it cannot be used, else its status is OK. */
+void wr_device_choose(char name[16], weir_error *why);
+/* What the CUDA library has kernels for, "sm_80 sm_90a"; NULL, with the reason, when there is no library. */
+const char *wr_device_cuda_built_for(weir_error *err);
 /* The backend of a device name and its ordinal, without opening it. */
 weir_status wr_device_backend(const char *name, const wr_backend **backend, int *ordinal, weir_error *err);
 /* Memory that the device's kernels use: zeroed, at least 64-byte aligned. */

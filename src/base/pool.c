@@ -166,8 +166,7 @@ void wr_pool_run(wr_pool *pool, wr_pool_job job, void *context) {
 
 int wr_pool_threads(const wr_pool *pool) { return pool->n_threads; }
 
-/* Cores this process may use; at least 1. */
-static int usable_cores(void) {
+int wr_pool_cores(void) {
     cpu_set_t sets[8]; /* 8,192 cores */
     memset(sets, 0, sizeof sets);
     if (sched_getaffinity(0, sizeof sets, sets) != 0) return 1;
@@ -190,7 +189,7 @@ static void free_pool(wr_pool *pool) {
 
 weir_status wr_pool_open(int n_threads, wr_pool **out, weir_error *err) {
     *out = NULL;
-    int cores = usable_cores();
+    int cores = wr_pool_cores();
     if (n_threads == 0) n_threads = cores < MAX_THREADS ? cores : MAX_THREADS;
     if (n_threads < 1 || n_threads > MAX_THREADS)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "%d threads asked for; give 1 to %d, or 0 for one per core", n_threads,

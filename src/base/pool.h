@@ -9,6 +9,8 @@
 typedef struct wr_pool wr_pool;
 typedef void (*wr_pool_job)(void *context, int thread, int n_threads);
 
+/* Cores this process may use; at least 1. */
+int wr_pool_cores(void);
 /* n_threads counts the caller; 0 = one per core this process may use. */
 weir_status wr_pool_open(int n_threads, wr_pool **out, weir_error *err);
 void wr_pool_close(wr_pool *pool);

@@ -41,6 +41,10 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
             if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0)
                 first = wr_cli_now_s();
             running -= events[i].kind == WEIR_EVENT_FINISH;
+            if (events[i].kind == WEIR_EVENT_FINISH && events[i].finish == WEIR_FINISH_ERROR) {
+                st = WR_FAIL(err, WEIR_E_STATE, "the model gave no finite logit");
+                goto done;
+            }
         }
     }
     *out = (timing){first - start, wr_cli_now_s() - first};

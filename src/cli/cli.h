@@ -26,7 +26,7 @@ typedef enum wr_command_id {
 /* What the options of all commands fill. */
 typedef struct wr_cli {
     wr_command_id command;
-    bool help, json, raw, ignore_eos, special, verbose, reference, logprobs, list, force;
+    bool help, json, raw, ignore_eos, special, verbose, reference, logprobs, list, force, devices;
     const char *prompt, *file, *system, *ids, *device, *kv_dtype, *prompts, *lengths, *batches, *format, *history;
     const char *output, *quant, *dtype;
     wr_texts stop;
@@ -64,6 +64,7 @@ void wr_print_command_help(FILE *out, wr_command_id command);
 void wr_print_overview(FILE *out);
 
 /* cli/common.c: what several commands do alike. */
+/* "auto" becomes what it stands for here; a GPU that is there and cannot be used gets a line on standard error. */
 weir_status wr_cli_engine_options(const wr_cli *cli, weir_engine_options *options, weir_error *err);
 /* Opens the engine with progress on a terminal. */
 weir_status wr_cli_open(const wr_cli *cli, weir_engine **engine, weir_error *err);

@@ -4,12 +4,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "array/graph.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 
+static const char *chosen_device(const char *name) {
+    static char chosen[16];
+    weir_error why;
+    if (strcmp(name, "auto") != 0) return name;
+    wr_device_choose(chosen, &why);
+    if (why.status != WEIR_OK) fprintf(stderr, "weir: %s; using the CPU\n", why.message);
+    return chosen;
+}
+
 weir_status wr_cli_engine_options(const wr_cli *cli, weir_engine_options *o, weir_error *err) {
-    *o = (weir_engine_options){.device = cli->device,
+    *o = (weir_engine_options){.device = chosen_device(cli->device),
                                .n_threads = (int)cli->threads,
                                .max_context = cli->context,
                                .max_batch = cli->batch,
@@ -22,7 +32,8 @@ weir_status wr_cli_engine_options(const wr_cli *cli, weir_engine_options *o, wei
             o->kv_dtype = dtypes[i];
             return WEIR_OK;
         }
-    return WR_FAIL(err, WEIR_E_ARGUMENT, "--kv-dtype is \"%s\"; it must be f16, bf16 or f32", cli->kv_dtype);
+    if (!strcmp(cli->kv_dtype, "auto")) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_ARGUMENT, "--kv-dtype is \"%s\"; it must be auto, f16, bf16 or f32", cli->kv_dtype);
 }
 
 static void show_progress(void *context, double done) {

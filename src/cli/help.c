@@ -1,9 +1,8 @@
-/* weir help and weir version; help, man page, Markdown and shell completion all
+/* weir help: help, man page, Markdown and shell completion all
  * come from the two tables of table.c. */
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cpu/isa.h"
 #include "weir/version.h"
 
 static bool belongs(const wr_option *o, int command) { return o->commands >> command & 1; }
@@ -38,7 +37,8 @@ static void print_man(void) {
     printf(
         ".TH WEIR 1 \"\" \"weir %s\" \"User Commands\"\n.SH NAME\nweir \\- run language models\n.SH SYNOPSIS\n"
         ".B weir\n.I COMMAND\n[\n.I MODEL\n] [options]\n.SH DESCRIPTION\nweir loads checkpoints as they are published "
-        "(MLX-quantised and Hugging Face safetensors, GGUF) and runs them on the CPU. MODEL is a folder, a .gguf file, "
+        "(MLX-quantised and Hugging Face safetensors, GGUF) and runs them on the CPU or an NVIDIA GPU. MODEL is a "
+        "folder, a .gguf file, "
         "a Hugging Face id in the local cache, or a name that\n.B weir list\nshows.\n.SH COMMANDS\n",
         WEIR_VERSION);
     for (int i = 0; i < WR_N_COMMANDS; i++) {
@@ -126,12 +126,4 @@ weir_status wr_cmd_help(const wr_cli *cli, weir_error *err) {
             return wr_cli_flush(err);
         }
     return WR_FAIL(err, WEIR_E_ARGUMENT, "unknown command \"%s\"; weir help lists the commands", cli->words[0]);
-}
-
-weir_status wr_cmd_version(const wr_cli *cli, weir_error *err) {
-    WR_TRY(wr_cpu_level_error(err));
-    const char *cpu = wr_cpu_isa_name(wr_cpu_level());
-    if (cli->json) return wr_cli_json(json_pack("{s:s,s:s}", "version", WEIR_VERSION, "cpu", cpu), err);
-    printf("weir %s\ncpu: %s\n", WEIR_VERSION, cpu);
-    return wr_cli_flush(err);
 }

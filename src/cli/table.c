@@ -41,7 +41,11 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
          "bench, weir score --ids, weir inspect and programs that use libweir with token ids work; weir run and weir "
          "tokenize need text and do not.",
          wr_cmd_synth},
-    [WR_CMD_VERSION] = {"version", "", "Version and features of the processor", "", wr_cmd_version},
+    [WR_CMD_VERSION] =
+        {"version", "", "Version, features of the processor, devices",
+         "With --devices, the devices weir could run on: memory, capabilities, driver; why one cannot be "
+         "used, or why there is none; and which kinds of GPU this weir was built for.",
+         wr_cmd_version},
     [WR_CMD_HELP] = {"help", "[COMMAND]", "Help on a command; --format man, markdown or bash writes the manual", "",
                      wr_cmd_help},
 };
@@ -58,15 +62,19 @@ const char *const wr_command_fields[WR_N_COMMANDS] = {
         "`top` (list of [token, logprob], falling). Last line: `tokens`, `mean_logprob`, `perplexity`.",
     [WR_CMD_INSPECT] =
         "One object: `path`, `family`, `layers`, `hidden_size`, `heads`, `kv_heads`, `head_dim`, `vocab_size`, "
-        "`max_context`, `tied`, `plan` (bytes: `weights`, `mapped`, `kv`, `kv_per_token`), `tensors` (list of "
-        "`name`, `format`, `shape`, `bytes`).",
+        "`max_context`, `tied`, `device`, `plan` (bytes: `weights`, `mapped`, `kv`, `kv_per_token`, `activations`, "
+        "`inputs`, `sampler`, and of a GPU what is `free` and the `total`; else 0), `tensors` (list of `name`, "
+        "`format`, `shape`, `bytes`).",
     [WR_CMD_BENCH] = "One line a measurement: `what` (prefill or decode), `n_prompt`, `n_gen`, `batch`, `threads`, `n` "
                      "(repetitions), `tok_s` (median), `min_tok_s`, `max_tok_s`.",
     [WR_CMD_LIST] = "One line a model: `name`, `path`, `kind` (gguf, safetensors), `bytes`, `complete`, `problem`.",
     [WR_CMD_SYNTH] = "One object: `path`, `preset`, `parameters`, `bytes` (of the weight files), `files`, `tensors`, "
                      "`seconds`. With --list one line a preset: `preset`, `about`, `layers`, `parameters`, `bytes`, "
                      "`files`.",
-    [WR_CMD_VERSION] = "One object: `version`, `cpu`.",
+    [WR_CMD_VERSION] = "One object: `version`, `cpu`; with --devices also `devices` (list of `name`, `model`, `memory` "
+                       "and `free` in bytes, `units` (multiprocessors, or cores), `capability` and `driver` (null on "
+                       "the CPU), `problem` (null when it can be used)), `built_for` (list of architectures), "
+                       "`cuda_problem` (why there is no GPU, or null).",
 };
 
 #define AT(field) offsetof(wr_cli, field)
@@ -136,7 +144,8 @@ static const wr_option options[] = {
      "Seed of the values; the same command gives the same bytes"},
     {"--force", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(force), ON(SYNTH),
      "Replace a random checkpoint that is there already"},
-    {"--device", 0, "WEIR_DEVICE", WR_OPTION_TEXT, "NAME", "cpu", 0, 0, AT(device), ENGINE, "Where to compute; cpu"},
+    {"--device", 0, "WEIR_DEVICE", WR_OPTION_TEXT, "NAME", "auto", 0, 0, AT(device), ENGINE,
+     "Where to compute: cpu, cuda or cuda:N; auto: the first GPU that can be used, else the CPU"},
     {"--threads", 0, "WEIR_THREADS", WR_OPTION_INT, "N", "0", 0, 1024, AT(threads), ENGINE | ON(SYNTH),
      "Threads; 0: one a core"},
     {"--context", 'c', NULL, WR_OPTION_INT, "N", "0", 0, 1e9, AT(context), ENGINE,
@@ -144,20 +153,25 @@ static const wr_option options[] = {
     {"--batch", 'b', NULL, WR_OPTION_INT, "N", "0", 0, 1024, AT(batch), ON(INSPECT),
      "Sequences at once to plan for; 0: 8"},
     {"--step-tokens", 0, NULL, WR_OPTION_INT, "N", "0", 0, 8192, AT(step_tokens), ENGINE,
-     "Most rows of one step, so the largest prompt chunk; 0: 256"},
+     "Most rows of one step, so the largest prompt chunk; 0: 256, on a GPU 2,048"},
     {"--kv-bytes", 0, NULL, WR_OPTION_BYTES, "BYTES", "0", 0, 0, AT(kv_bytes), ENGINE,
      "Memory for keys and values; 0: as the context needs"},
-    {"--kv-dtype", 0, NULL, WR_OPTION_TEXT, "TYPE", "f16", 0, 0, AT(kv_dtype), ENGINE,
-     "Type of keys and values: f16, bf16 or f32"},
+    {"--kv-dtype", 0, NULL, WR_OPTION_TEXT, "TYPE", "auto", 0, 0, AT(kv_dtype), ENGINE,
+     "Type of keys and values: f16, bf16 or f32; auto: f16, on a GPU bf16"},
     {"--reference", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(reference), ENGINE & ~ON(INSPECT),
      "Reference kernels only; slow, for comparison"},
     {"--verbose", 'v', NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(verbose), ON(RUN) | ON(INSPECT),
      "Say more: timings after the answer; every tensor"},
+    {"--devices", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(devices), ON(VERSION), "List the devices"},
     {"--format", 0, NULL, WR_OPTION_TEXT, "FORM", NULL, 0, 0, AT(format), ON(HELP), "man, markdown or bash"},
     {NULL, 0, "WEIR_STORE", WR_OPTION_NONE, "FOLDER", NULL, 0, 0, 0, ALL,
      "Folder of the model store; default $XDG_CACHE_HOME/weir/store or ~/.cache/weir/store"},
     {NULL, 0, "WEIR_CPU", WR_OPTION_NONE, "LEVEL", NULL, 0, 0, 0, ALL,
      "Use at most these instructions: portable, avx2 or avx512"},
+    {NULL, 0, "WEIR_CUDA_DRIVER", WR_OPTION_NONE, "FILE", NULL, 0, 0, 0, ALL,
+     "The NVIDIA driver's library; default libcuda.so.1"},
+    {NULL, 0, "WEIR_CUDA_LIBRARY", WR_OPTION_NONE, "FILE", NULL, 0, 0, 0, ALL,
+     "weir's own CUDA library; default libweir-cuda.so, looked for beside weir and in its lib/weir"},
     {NULL, 0, "WEIR_TRACE", WR_OPTION_NONE, "MODE", NULL, 0, 0, 0, ALL,
      "1: print each program's kernels; time: their times too"},
     {NULL, 0, "WEIR_HISTORY", WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(history), ON(RUN),

@@ -2,6 +2,7 @@
  * first, the reference last; see cpu/rows.h for how a family registers. */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cpu/fast.h"
 #include "cpu/isa.h"
@@ -102,10 +103,29 @@ static void pack(const wr_linear_args *args, const void *data, const void *scale
     wr_cpu_packing_used.pack(args, data, scales, biases, packed, thread, n_threads);
 }
 
+static weir_status describe(int ordinal, bool measure, weir_device_info *out, weir_error *err) {
+    if (ordinal) return WR_FAIL(err, WEIR_E_NOT_FOUND, "there is one device \"cpu\"");
+    *out = (weir_device_info){.name = "cpu", .n_units = wr_pool_cores()};
+    snprintf(out->model, sizeof out->model, "%s", wr_cpu_isa_name(wr_cpu_level()));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    long pages = sysconf(_SC_PHYS_PAGES), unused = measure ? sysconf(_SC_AVPHYS_PAGES) : 0;
+    out->memory_bytes = pages > 0 ? (size_t)pages * page : 0;
+    out->free_bytes = unused > 0 ? (size_t)unused * page : 0;
+    weir_error problem;
+    if (wr_cpu_level_error(&problem) != WEIR_OK)
+        snprintf(out->problem, sizeof out->problem, "%.*s", (int)sizeof out->problem - 1, problem.message);
+    return WEIR_OK;
+}
+
 const wr_backend *wr_backend_cpu(void) {
-    static const wr_backend backend = {
-        .name = "cpu", .check = wr_cpu_level_error, .kernels = kernels, .packed_bytes = packed_bytes, .pack = pack,
-        .activation = WEIR_DTYPE_F32, .kv = WEIR_DTYPE_F16};
+    static const wr_backend backend = {.name = "cpu",
+                                       .check = wr_cpu_level_error,
+                                       .kernels = kernels,
+                                       .packed_bytes = packed_bytes,
+                                       .pack = pack,
+                                       .activation = WEIR_DTYPE_F32,
+                                       .kv = WEIR_DTYPE_F16,
+                                       .describe = describe};
     pthread_once(&once, join);
     return &backend;
 }

@@ -54,6 +54,8 @@ static const wr_backend backend = {
     .kv = WEIR_DTYPE_BF16,
     .fuses_linear_add = true,
     .joins_rows = true,
+    .describe = wr_cuda_describe,
+    .built_for = wr_cuda_architectures,
 };
 
 /* What the array room looks for in this library; version: WR_BACKEND_VERSION of the caller. */

@@ -60,8 +60,13 @@ weir_status wr_cuda_open(int ordinal, void **out, weir_error *err);
 void wr_cuda_close(void *context);
 const void *wr_cuda_device_traits(const void *context);
 weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out, weir_error *err);
-/* "sm_80 sm_90a": what this library was compiled for. */
-const char *wr_cuda_built_for(void);
+/* "sm_80 sm_90a": what this library was compiled for; of the build. */
+extern const char wr_cuda_architectures[];
+
+/* describe.c */
+weir_status wr_cuda_describe(int ordinal, bool measure, weir_device_info *out, weir_error *err);
+/* Why a device of this compute capability (90 for 9.0) cannot run what was built for these; "" when it can. */
+void wr_cuda_unfit(int capability, const char *architectures, char *why, size_t size);
 
 /* memory.c */
 weir_status wr_cuda_alloc(void *context, size_t bytes, void **out, weir_error *err);

@@ -8,9 +8,6 @@
 /* The kernels for all architectures, as nvcc made them: one image a kernel file, embedded by the build. */
 extern const void *const wr_cuda_images[];
 extern const int wr_cuda_n_images;
-extern const char wr_cuda_architectures[];
-
-const char *wr_cuda_built_for(void) { return wr_cuda_architectures; }
 
 weir_status wr_cuda_enter(const wr_cuda_context *c, weir_error *err) {
     WR_CU(c->driver, cuCtxPushCurrent(c->context), "making the device current");

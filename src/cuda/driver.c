@@ -42,10 +42,10 @@ static weir_status load(wr_driver *d, weir_error *err) {
     bool named = path && *path;
     void *library = dlopen(named ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library && named) return WR_FAIL(err, WEIR_E_UNSUPPORTED, "WEIR_CUDA_DRIVER is \"%s\": %s", path, dlerror());
-    if (!library) return WR_FAIL(err, WEIR_E_UNSUPPORTED, "no NVIDIA driver on this machine (libcuda.so.1 not found)");
+    if (!library) return WR_FAIL(err, WEIR_E_NOT_FOUND, "no NVIDIA driver on this machine (libcuda.so.1 not found)");
     WR_TRY(find_functions(library, d, err));
     CUresult result = d->cuInit(0);
-    if (result == CUDA_ERROR_NO_DEVICE) return WR_FAIL(err, WEIR_E_UNSUPPORTED, "the NVIDIA driver finds no card");
+    if (result == CUDA_ERROR_NO_DEVICE) return WR_FAIL(err, WEIR_E_NOT_FOUND, "the NVIDIA driver finds no card");
     if (result != CUDA_SUCCESS) return wr_driver_fail(d, result, "starting the driver", __FILE__, __LINE__, err);
     WR_CU(d, cuDriverGetVersion(&d->version), "asking for the driver's version");
     if (d->version < OLDEST_VERSION)

@@ -69,7 +69,8 @@ typedef struct wr_driver {
 } wr_driver;
 
 /* The loaded driver; the same for the whole process, never unloaded. WEIR_CUDA_DRIVER names another library than the
- * system's libcuda.so.1. Errors: UNSUPPORTED when there is none, or it is too old, or it finds no card. Any thread. */
+ * system's libcuda.so.1. Errors: NOT_FOUND when there is none or it finds no card, UNSUPPORTED when it is too old or
+ * the named one does not do, DEVICE when it does not start. Any thread. */
 weir_status wr_driver_load(const wr_driver **out, weir_error *err);
 
 /* A status for a result: MEMORY for want of memory, else DEVICE, with the driver's name of the fault and what was

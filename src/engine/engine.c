@@ -6,37 +6,10 @@
 #include "engine/plan.h"
 #include "engine/vocab.h"
 
-/* Logits are large: vocabulary x rows. A device decodes more sequences at once than a CPU can use. */
-enum { MAX_HEAD_ROWS = 64, MAX_DEVICE_HEAD_ROWS = 256, MIN_HEAD_ROWS = 8, FEED_ALIGN = 256 };
-
-static size_t place(size_t *end, size_t bytes) {
-    size_t at = *end;
-    *end += (bytes + FEED_ALIGN - 1) / FEED_ALIGN * FEED_ALIGN;
-    return at;
-}
-
-/* What is sent in every step lies together: tables, picks, samples, bias pairs; the rows, of which a step has few or
- * many, by themselves. */
-static weir_status open_feed(weir_engine *e, weir_error *err) {
-    bool samples = !wr_device_is_host(e->device);
-    size_t end = 0, pairs = (size_t)e->options.max_batch * WR_MAX_LOGIT_BIAS;
-    e->at_rows = place(&end, 3 * (size_t)e->options.max_step_tokens * sizeof(int32_t));
-    e->at_tables = place(&end, e->kv.tables_bytes);
-    e->at_picks = place(&end, (size_t)e->head_rows * sizeof(int32_t));
-    e->at_samples = place(&end, samples ? (size_t)e->head_rows * sizeof(wr_sample_row) : 0);
-    e->at_bias = place(&end, samples ? pairs * sizeof(wr_sample_bias) : 0);
-    return wr_feed_init(&e->feed, e->device, end, err);
-}
-
 static weir_status open_buffers(weir_engine *e, weir_error *err) {
     const wr_hyper *h = &e->model->hyper;
     size_t rows = (size_t)e->options.max_step_tokens, batch = (size_t)e->options.max_batch;
-    int64_t most = wr_device_is_host(e->device) ? MAX_HEAD_ROWS : MAX_DEVICE_HEAD_ROWS;
-    e->head_rows = e->options.max_batch < MIN_HEAD_ROWS ? MIN_HEAD_ROWS
-                   : e->options.max_batch > most        ? most
-                                                        : e->options.max_batch;
-    if (e->head_rows > e->options.max_step_tokens) e->head_rows = e->options.max_step_tokens;
-    WR_TRY(open_feed(e, err));
+    WR_TRY(wr_feed_init(&e->feed, e->device, wr_engine_layout(e), err));
     WR_TRY(wr_buffer_new_on(e->device, rows * (size_t)h->hidden * sizeof(float), &e->hidden, err));
     if (!wr_device_is_host(e->device)) WR_TRY(wr_device_open_steps(e, err));
     e->logits = wr_malloc((size_t)h->vocab * sizeof *e->logits);
@@ -74,9 +47,13 @@ static weir_status open_engine(weir_engine *e, const char *model, const weir_eng
     wr_plan plan;
     WR_TRY(wr_plan_init(&plan, model, options, err));
     e->checkpoint = plan.checkpoint, e->model = plan.model, e->options = plan.options; /* taken */
+    memcpy(e->device_name, plan.device, sizeof e->device_name);
+    e->options.device = e->device_name;
     const weir_engine_options *o = &e->options;
     WR_TRY(weir_device_open(o->device, o->n_threads, &e->device, err));
     WR_TRY(open_vocab(e, err));
+    WR_TRY(wr_engine_measure(e, &plan.kv, err));
+    WR_TRY(wr_memory_check(&e->memory, o->device, err));
     WR_TRY(wr_model_load(e->model, e->device, o->progress, o->progress_context, err));
     WR_TRY(wr_kv_init(&e->kv, e->model, &plan.kv, e->device, o->max_batch, o->kv_dtype, err));
     WR_TRY(open_buffers(e, err));
@@ -122,7 +99,8 @@ void weir_engine_close(weir_engine *e) {
 
 void weir_engine_get_info(const weir_engine *e, weir_engine_info *info) {
     const wr_hyper *h = &e->model->hyper;
-    *info = (weir_engine_info){.family = e->model->family->name,
+    *info = (weir_engine_info){.device = e->device_name,
+                               .family = e->model->family->name,
                                .path = wr_checkpoint_path(e->checkpoint),
                                .vocab_size = h->vocab,
                                .hidden_size = h->hidden,

@@ -7,6 +7,7 @@
 #include "array/program.h"
 #include "engine/feed.h"
 #include "engine/kv.h"
+#include "engine/plan.h"
 #include "engine/sampler.h"
 #include "engine/stop.h"
 #include "weir/engine.h"
@@ -80,6 +81,8 @@ struct weir_engine {
     weir_tokenizer *tokenizer; /* NULL: the checkpoint has none, ids only */
     wr_model *model;
     weir_device *device;
+    char device_name[16];
+    wr_memory memory; /* as planned before anything was loaded */
     wr_kv kv;
     weir_engine_options options;
     int32_t eos[WR_MAX_EOS];
@@ -115,7 +118,14 @@ struct weir_engine {
     weir_engine_stats stats;
 };
 
+/* engine/memory.c: what an engine takes, before it takes it. The engine has its model, options and device. */
+/* Set head_rows and the places in the feed; the feed's bytes. */
+size_t wr_engine_layout(weir_engine *e);
+weir_status wr_engine_measure(weir_engine *e, const wr_kv_plan *kv, weir_error *err);
+
 /* engine/programs.c: compile and find the step programs. */
+/* The activation bytes they need, found by planning each; the engine's buffers need not be real. */
+weir_status wr_engine_programs_plan(weir_engine *e, size_t *bytes, weir_error *err);
 weir_status wr_engine_programs_new(weir_engine *e, weir_error *err);
 void wr_engine_programs_free(weir_engine *e);
 /* The smallest bucket that holds n rows. */

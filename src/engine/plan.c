@@ -43,10 +43,16 @@ static weir_status settle_options(wr_plan *p, weir_error *err) {
 
 static weir_status make(wr_plan *p, const char *model, weir_error *err) {
     WR_TRY(wr_checkpoint_open(model, &p->checkpoint, err));
-    if (!p->options.device) p->options.device = "cpu";
     const wr_backend *backend;
     int ordinal;
-    WR_TRY(wr_device_backend(p->options.device, &backend, &ordinal, err));
+    const char *wanted = p->options.device;
+    if (!wanted || !*wanted) wanted = getenv("WEIR_DEVICE");
+    if (!wanted || !*wanted) wanted = "auto";
+    WR_TRY(wr_device_backend(wanted, &backend, &ordinal, err));
+    if (backend->runtime)
+        snprintf(p->device, sizeof p->device, "%s:%d", backend->name, ordinal);
+    else
+        snprintf(p->device, sizeof p->device, "%s", backend->name);
     WR_TRY(wr_model_open(p->checkpoint, backend, &p->model, err));
     WR_TRY(settle_options(p, err));
     const weir_engine_options *o = &p->options;

@@ -155,17 +155,25 @@ static void keep_from(wr_buckets *b, int64_t least) {
     b->n = n;
 }
 
-weir_status wr_engine_programs_new(weir_engine *e, weir_error *err) {
+static void fill_buckets(weir_engine *e) {
     fill_rows(&e->body, e->options.max_step_tokens);
     fill_rows(&e->head, e->head_rows);
     if (!wr_device_is_host(e->device)) {
         fill_rows(&e->whole, e->head_rows);
         keep_from(&e->body, e->head_rows + 1);
     }
-    size_t bytes = 0;
-    WR_TRY(plan_all(e, build_body, &e->body, &bytes, err));
-    WR_TRY(plan_all(e, build_head, &e->head, &bytes, err));
-    WR_TRY(plan_all(e, build_whole, &e->whole, &bytes, err));
+}
+
+weir_status wr_engine_programs_plan(weir_engine *e, size_t *bytes, weir_error *err) {
+    fill_buckets(e);
+    *bytes = 0;
+    WR_TRY(plan_all(e, build_body, &e->body, bytes, err));
+    WR_TRY(plan_all(e, build_head, &e->head, bytes, err));
+    return plan_all(e, build_whole, &e->whole, bytes, err);
+}
+
+weir_status wr_engine_programs_new(weir_engine *e, weir_error *err) {
+    size_t bytes = e->memory.arena;
     weir_status st = wr_device_reserve(e->device, bytes, &e->arena, err);
     if (st != WEIR_OK) {
         wr_err_context(err, "%zu bytes of activations; lower max_step_tokens", bytes);

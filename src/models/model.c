@@ -392,6 +392,42 @@ weir_status wr_model_load(wr_model *m, weir_device *device, void (*progress)(voi
     return st;
 }
 
+/* ---- planning without loading ---- */
+
+/* Where nothing is read from or written to. */
+static _Alignas(256) char nowhere[256];
+
+static weir_status sketch_part(const void *source, size_t bytes, wr_buffer **out, weir_error *err) {
+    return source ? wr_buffer_view(nowhere, bytes, out, err) : WEIR_OK;
+}
+
+static weir_status sketch_bound(void *context, wr_bound *b, weir_error *err) {
+    (void)context;
+    const wr_weight *w = &b->source;
+    if (b->joined || b->vector || b->bytes) {
+        if (!b->vector) b->args.packed = 1;
+        return wr_buffer_view(nowhere, b->bytes, &b->data, err);
+    }
+    WR_TRY(sketch_part(w->data, w->data_bytes, &b->data, err));
+    WR_TRY(sketch_part(w->scales, w->scales_bytes, &b->scales, err));
+    return sketch_part(w->biases, w->biases_bytes, &b->biases, err);
+}
+
+static weir_status forget_bound(void *context, wr_bound *b, weir_error *err) {
+    (void)context, (void)err;
+    close_bound(b);
+    b->data = b->scales = b->biases = NULL;
+    b->args.packed = 0;
+    return WEIR_OK;
+}
+
+weir_status wr_model_sketch(wr_model *m, weir_error *err) {
+    wr_assert(!m->device);
+    return each_bound(m, sketch_bound, NULL, err);
+}
+
+void wr_model_unsketch(wr_model *m) { each_bound(m, forget_bound, NULL, NULL); }
+
 void wr_model_close(wr_model *m) {
     if (!m) return;
     for (int i = 0; i < WR_N_GLOBAL_SLOTS; i++) close_bound(&m->global[i]);

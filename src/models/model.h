@@ -127,6 +127,9 @@ weir_status wr_model_open(wr_checkpoint *checkpoint, const wr_backend *backend, 
 /* Lay the weights out for the backend. progress may be NULL. */
 weir_status wr_model_load(wr_model *model, weir_device *device, void (*progress)(void *, double), void *context,
                           weir_error *err);
+/* Between the two, graphs of an unloaded model can be built and planned, not run: its weights lie nowhere. */
+weir_status wr_model_sketch(wr_model *model, weir_error *err);
+void wr_model_unsketch(wr_model *model);
 void wr_model_close(wr_model *model);
 
 /* hidden [R, hidden] -> logits f32 [R, vocab]: final norm, head, soft cap. */
