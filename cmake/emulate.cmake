@@ -5,7 +5,7 @@
 #   wr_emulate_objects  kernels and emulation, for tests that run a family's rows without the runtime: they link these
 #                       objects with LINKER_LANGUAGE CXX, and tests/cuda/emulate/launch_direct.c
 #   cuda_emulated       libcuda_emulated.so: the driver's functions over host memory, and all of the above;
-#                       WEIR_CUDA_DRIVER=<its path> makes weir use it
+#                       WEIR_CUDA_DRIVER=<its path> makes weir use it; with it libnvrtc_fake.so, for WEIR_NVRTC
 # Include it after cmake/cuda.cmake, the target weir_flags and the function note_test.
 set(WEIR_EMULATE FALSE)
 if(NOT WEIR_CUDA OR NOT WEIR_TESTS OR WEIR_FUZZ OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -43,6 +43,11 @@ foreach(target wr_emulate_objects cuda_emulated)
 endforeach()
 target_link_options(cuda_emulated PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic)
 target_link_libraries(cuda_emulated PRIVATE Threads::Threads)
+
+# libnvrtc_fake.so, beside it: a compiler whose kernels are those of the emulated driver.
+add_library(nvrtc_fake SHARED ${emulate}/fake_nvrtc.c)
+target_link_libraries(nvrtc_fake PRIVATE weir_flags)
+add_dependencies(cuda_emulated nvrtc_fake)
 
 # The tests of the emulation itself.
 if(cmocka_FOUND)

@@ -50,6 +50,12 @@ typedef struct weir_device_info {
  * but does not do), DEVICE; each says why. */
 weir_status weir_device_describe(const char *name, weir_device_info *out, weir_error *err);
 
+/* Give back what the device keeps for later evaluations: the cached programs, the memory of intermediate results, and
+ * on a GPU all that lies free in its pool. Waits for the work given so far. *bytes (may be NULL): memory that went back
+ * to the system, the device's own. Arrays, programs and engines keep theirs. An allocation that fails does as much by
+ * itself before it is an error. Any thread. Errors: DEVICE. */
+weir_status weir_clear_cache(weir_device *device, size_t *bytes, weir_error *err);
+
 weir_status weir_graph_new(weir_device *device, weir_graph **out, weir_error *err);
 void weir_graph_free(weir_graph *graph);
 /* The first error of the graph, WEIR_OK when there is none. */

@@ -57,6 +57,25 @@ typedef struct wr_kernel_row {
 
 enum { WR_RUNTIME_MARKS = 2 };
 
+/* A kernel in source (weir/custom.h). */
+typedef struct wr_kernel_source {
+    const char *name, *source;
+    const char *const *flags;
+    int n_flags;
+    void (*notice)(const char *text); /* what is no error but worth saying */
+} wr_kernel_source;
+
+/* A compiled one. */
+enum { WR_KERNEL_MAX_PARAMS = WR_MAX_INPUTS + 1 + WEIR_KERNEL_MAX_SCALARS, WR_KERNEL_ID_BYTES = 32 };
+typedef struct wr_kernel_binary {
+    void *handle;                         /* the backend's */
+    unsigned char id[WR_KERNEL_ID_BYTES]; /* hash of all that made it */
+    int n_params;                         /* more than WR_KERNEL_MAX_PARAMS: only counted */
+    size_t param_bytes[WR_KERNEL_MAX_PARAMS];
+    int max_threads;         /* of a block, by its registers */
+    size_t max_shared_bytes; /* dynamic */
+} wr_kernel_binary;
+
 /* A backend with memory and an order of execution of its own: a GPU. All functions may be called by any thread; work of
  * one context runs in the order in which it was given. Sizes in bytes; device pointers are only handed back. */
 typedef struct wr_runtime {
@@ -93,6 +112,9 @@ typedef struct wr_runtime {
     weir_status (*wait_mark)(void *context, int which, weir_error *err);
     /* Until all work given so far is done. Reports what went wrong in it. */
     weir_status (*wait)(void *context, weir_error *err);
+    /* The user's kernels. kernel_free waits for the work given so far. */
+    weir_status (*kernel_new)(void *context, const wr_kernel_source *source, wr_kernel_binary *out, weir_error *err);
+    void (*kernel_free)(void *context, wr_kernel_binary *kernel);
 } wr_runtime;
 
 typedef struct wr_backend {
@@ -119,7 +141,7 @@ typedef struct wr_backend {
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 3 };
+enum { WR_BACKEND_VERSION = 4 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

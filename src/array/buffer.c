@@ -8,11 +8,21 @@ enum { PAGES_FROM_BYTES = 256 << 10, ALIGN = 64 };
 
 /* ---- memory of a device ---- */
 
-weir_status wr_device_alloc(weir_device *device, size_t bytes, void **out, weir_error *err) {
-    const wr_runtime *runtime = device->backend->runtime;
-    if (runtime) return runtime->alloc(device->context, bytes, out, err);
+static weir_status pages_alloc(size_t bytes, void **out, weir_error *err) {
     *out = wr_pages_alloc(bytes);
     return *out ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes", bytes);
+}
+
+/* The runtime gives back what lies free in its pool before it refuses. */
+static weir_status alloc_once(weir_device *device, size_t bytes, void **out, weir_error *err) {
+    const wr_runtime *runtime = device->backend->runtime;
+    return runtime ? runtime->alloc(device->context, bytes, out, err) : pages_alloc(bytes, out, err);
+}
+
+weir_status wr_device_alloc(weir_device *device, size_t bytes, void **out, weir_error *err) {
+    weir_status status = alloc_once(device, bytes, out, err);
+    if (status == WEIR_E_MEMORY && wr_device_drop_arena(device)) status = alloc_once(device, bytes, out, err);
+    return status;
 }
 
 void wr_device_free(weir_device *device, void *p, size_t bytes) {
@@ -23,11 +33,15 @@ void wr_device_free(weir_device *device, void *p, size_t bytes) {
         wr_pages_free(p, bytes);
 }
 
-weir_status wr_device_reserve(weir_device *device, size_t bytes, void **out, weir_error *err) {
+static weir_status reserve_once(weir_device *device, size_t bytes, void **out, weir_error *err) {
     const wr_runtime *runtime = device->backend->runtime;
-    if (runtime) return runtime->reserve(device->context, bytes, out, err);
-    *out = wr_pages_alloc(bytes);
-    return *out ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes", bytes);
+    return runtime ? runtime->reserve(device->context, bytes, out, err) : pages_alloc(bytes, out, err);
+}
+
+weir_status wr_device_reserve(weir_device *device, size_t bytes, void **out, weir_error *err) {
+    weir_status status = reserve_once(device, bytes, out, err);
+    if (status == WEIR_E_MEMORY && wr_device_drop_arena(device)) status = reserve_once(device, bytes, out, err);
+    return status;
 }
 
 void wr_device_release(weir_device *device, void *p, size_t bytes) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "array/compile.h"
+#include "array/custom.h"
 
 /* Draft memory of one compilation; a program of 10,000 steps takes about 30 MB. */
 static const size_t DRAFT_CAP_BYTES = (size_t)2 << 30;
@@ -255,6 +256,7 @@ static void lay_out(wr_compiler *c, writer *w, wr_program *program, wr_binding *
                           .out = user->step->out,
                           .n_in = d->n_in,
                           .in = in};
+        if (d->op == WR_OP_CUSTOM) wr_kernel_retain(wr_step_kernel(step));
         bindings[n_bindings++] = value_binding(c, d->out);
         for (int i = 0; i < d->n_in; i++) bindings[n_bindings++] = value_binding(c, d->in[i]);
         bindings[n_bindings++] = binding_of(c, d->scratch, 0);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "array/compile.h"
+#include "array/custom.h"
 
 /* Enough for the distinct steps of ad-hoc work; a program takes some 500 bytes a step. Larger ones are not kept. */
 enum { N_ENTRIES = 64, KEEP_PROGRAM_BYTES = 4 << 20, KEEP_ARENA_BYTES = 64 << 20 };
@@ -46,6 +47,7 @@ weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads
     }
     pthread_mutex_init(&cache->lock, NULL);
     pthread_mutex_init(&cache->run_lock, NULL);
+    pthread_mutex_init(&d->kernels_lock, NULL);
     d->backend = backend;
     d->cache = cache;
     *out = d;
@@ -59,14 +61,53 @@ static void free_entry(entry *e) {
     e->key = NULL;
 }
 
+/* With the run lock held, or alone. */
+static size_t drop_arena(weir_device *device) {
+    struct wr_program_cache *cache = device->cache;
+    size_t bytes = cache->arena_bytes;
+    wr_device_free(device, cache->arena, bytes);
+    cache->arena = NULL;
+    cache->arena_bytes = 0;
+    return bytes;
+}
+
+/* The lock may be this thread's own: an evaluation that finds no memory for its arena has freed the old one. */
+bool wr_device_drop_arena(weir_device *device) {
+    struct wr_program_cache *cache = device->cache;
+    if (pthread_mutex_trylock(&cache->run_lock) != 0) return false;
+    size_t bytes = drop_arena(device);
+    pthread_mutex_unlock(&cache->run_lock);
+    return bytes > 0;
+}
+
+weir_status weir_clear_cache(weir_device *device, size_t *bytes, weir_error *err) {
+    if (bytes) *bytes = 0;
+    if (!device) return WR_FAIL(err, WEIR_E_ARGUMENT, "weir_clear_cache: device is NULL");
+    struct wr_program_cache *cache = device->cache;
+    entry old[N_ENTRIES];
+    pthread_mutex_lock(&cache->lock);
+    memcpy(old, cache->entries, sizeof old);
+    memset(cache->entries, 0, sizeof old);
+    pthread_mutex_unlock(&cache->lock);
+    for (int i = 0; i < N_ENTRIES; i++) free_entry(&old[i]);
+    pthread_mutex_lock(&cache->run_lock);
+    size_t freed = drop_arena(device);
+    pthread_mutex_unlock(&cache->run_lock);
+    if (device->backend->runtime) WR_TRY(device->backend->runtime->trim(device->context, &freed, err));
+    if (bytes) *bytes = freed;
+    return WEIR_OK;
+}
+
 void weir_device_close(weir_device *device) {
     if (!device) return;
     struct wr_program_cache *cache = device->cache;
     for (int i = 0; i < N_ENTRIES; i++) free_entry(&cache->entries[i]);
-    wr_device_free(device, cache->arena, cache->arena_bytes);
+    drop_arena(device);
+    wr_device_unload_kernels(device);
     if (device->backend->runtime) device->backend->runtime->close(device->context);
     pthread_mutex_destroy(&cache->lock);
     pthread_mutex_destroy(&cache->run_lock);
+    pthread_mutex_destroy(&device->kernels_lock);
     wr_free(cache);
     wr_pool_close(device->pool);
     wr_free(device);
@@ -177,9 +218,7 @@ static weir_status run_bound(weir_device *device, wr_program *program, void **ba
     weir_status status = WEIR_OK;
     pthread_mutex_lock(&cache->run_lock);
     if (program->arena_bytes > cache->arena_bytes) {
-        wr_device_free(device, cache->arena, cache->arena_bytes);
-        cache->arena = NULL;
-        cache->arena_bytes = 0;
+        drop_arena(device);
         status = wr_device_alloc(device, program->arena_bytes, &cache->arena, err);
         if (status == WEIR_OK)
             cache->arena_bytes = program->arena_bytes;
@@ -191,11 +230,7 @@ static weir_status run_bound(weir_device *device, wr_program *program, void **ba
         wr_program_bind(program, program->bindings, bases);
         status = wr_program_run(program, err);
     }
-    if (cache->arena_bytes > KEEP_ARENA_BYTES && wr_device_is_host(device)) {
-        wr_device_free(device, cache->arena, cache->arena_bytes);
-        cache->arena = NULL;
-        cache->arena_bytes = 0;
-    }
+    if (cache->arena_bytes > KEEP_ARENA_BYTES && wr_device_is_host(device)) drop_arena(device);
     pthread_mutex_unlock(&cache->run_lock);
     return status;
 }

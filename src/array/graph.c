@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "array/custom.h"
 #include "array/internal.h"
 
 /* Nodes, shapes and args of one graph; data lie in buffers. An engine's largest program needs a few MB. */
@@ -75,6 +76,7 @@ weir_status weir_graph_new(weir_device *device, weir_graph **out, weir_error *er
 void weir_graph_free(weir_graph *graph) {
     if (!graph) return;
     for (weir_array *a = graph->buffered; a; a = a->next_buffered) wr_buffer_release(a->buffer);
+    wr_graph_release_kernels(graph);
     wr_arena_deinit(&graph->arena);
     wr_free(graph);
 }

@@ -2,6 +2,7 @@
 #ifndef WR_ARRAY_GRAPH_H
 #define WR_ARRAY_GRAPH_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "array/backend.h"
@@ -57,6 +58,8 @@ struct weir_device {
     void *context; /* of the backend's runtime, when it has one */
     wr_pool *pool;
     struct wr_program_cache *cache;
+    pthread_mutex_t kernels_lock;
+    struct weir_kernel *kernels; /* the user's, loaded now */
 };
 /* A device over any backend; weir_device_open is this over the named one. ordinal: which of its kind. Close with
  * weir_device_close. */
@@ -68,7 +71,8 @@ void wr_device_choose(char name[16], weir_error *why);
 const char *wr_device_cuda_built_for(weir_error *err);
 /* The backend of a device name and its ordinal, without opening it. */
 weir_status wr_device_backend(const char *name, const wr_backend **backend, int *ordinal, weir_error *err);
-/* Memory that the device's kernels use: zeroed, at least 64-byte aligned. */
+/* Memory that the device's kernels use: zeroed, at least 64-byte aligned. Without room for it the arena of evaluations
+ * goes, and it is tried once more. */
 weir_status wr_device_alloc(weir_device *device, size_t bytes, void **out, weir_error *err);
 void wr_device_free(weir_device *device, void *p, size_t bytes);
 /* The same for memory that stays as long as an engine. */
@@ -85,6 +89,8 @@ weir_status wr_device_send(weir_device *device, void *to, const void *from_host,
 weir_status wr_device_fetch(weir_device *device, void *to_host, const void *from, size_t bytes, weir_error *err);
 weir_status wr_device_mark(weir_device *device, int which, weir_error *err);
 weir_status wr_device_wait_mark(weir_device *device, int which, weir_error *err);
+/* Free the arena that evaluations share, unless one runs now; false: there was nothing to free. */
+bool wr_device_drop_arena(weir_device *device);
 /* Until all programs started so far are done. */
 weir_status wr_device_wait(weir_device *device, weir_error *err);
 /* Do its kernels run over host memory? */

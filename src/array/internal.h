@@ -13,6 +13,7 @@ struct weir_graph {
     weir_error error;  /* the first one; status WEIR_OK when there is none */
     weir_array poison; /* what a failed op returns */
     weir_array *buffered;
+    struct wr_kernel_use *kernels; /* held by its nodes */
 };
 
 /* "f32 [2, 3]" for messages. */

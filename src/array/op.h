@@ -10,6 +10,7 @@
 #include "array/sample.h"
 #include "base/status.h"
 #include "weir/array.h"
+#include "weir/custom.h"
 
 enum { WR_MAX_DIMS = WEIR_MAX_DIMS, WR_MAX_INPUTS = 16 };
 
@@ -137,6 +138,19 @@ typedef struct wr_attention_args {
 typedef struct wr_conv1d_args {
     int64_t stride, dilation, groups, pad_low, pad_high;
 } wr_conv1d_args;
+
+/* CUSTOM: inputs contiguous, the kernel's parameters as in weir/custom.h. Who holds such args holds the kernel (a
+ * graph, a program): so its address tells it apart, and equal contents are one kernel of a device (array/custom.c). */
+typedef struct wr_custom_args {
+    struct weir_kernel *kernel;
+    weir_dtype dtype; /* of the result */
+    int n_dims;
+    int64_t shape[WR_MAX_DIMS];
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    uint32_t n_scalars, scalar_offset[WEIR_KERNEL_MAX_SCALARS];
+    unsigned char scalars[WEIR_KERNEL_MAX_SCALAR_BYTES + 16 * WEIR_KERNEL_MAX_SCALARS]; /* each 16-byte aligned */
+} wr_custom_args;
 
 /* FUSED: a straight-line element-wise program over inputs of one shape (strides 0 where broadcast). Instruction i
  * writes register n_in + i; operands name registers; the last instruction gives the output. Each register has

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "array/compile.h"
+#include "array/custom.h"
 
 static void *resolve(wr_binding b, void *const *bases) {
     /* As integers: a plan may be made before its leaves have memory. */
@@ -95,6 +96,8 @@ void wr_program_free(wr_program *program) {
     for (int i = 0; i < program->n_leaves && program->leaves; i++) wr_buffer_release(program->leaves[i]);
     if (program->graph) program->device->backend->runtime->graph_free(program->device->context, program->graph);
     if (program->owns_arena) wr_device_free(program->device, program->arena, program->arena_bytes);
+    for (int i = 0; i < program->n_steps; i++)
+        if (program->steps[i].op == WR_OP_CUSTOM) wr_kernel_release(wr_step_kernel(&program->steps[i]));
     wr_free(program->step_ns);
     wr_free(program);
 }

@@ -4,7 +4,7 @@
 static const wr_kernel_row *kernels(wr_op_id op) {
     const wr_kernel_row *(*const families[])(wr_op_id) = {
         wr_cuda_elementwise_rows, wr_cuda_move_rows,      wr_cuda_reduce_rows, wr_cuda_norm_rows,   wr_cuda_matmul_rows,
-        wr_cuda_linear_rows,      wr_cuda_attention_rows, wr_cuda_state_rows,  wr_cuda_sample_rows,
+        wr_cuda_linear_rows,      wr_cuda_attention_rows, wr_cuda_state_rows,  wr_cuda_sample_rows, wr_cuda_custom_rows,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const wr_kernel_row *rows = families[i](op);
@@ -36,6 +36,8 @@ static const wr_runtime runtime = {
     .mark = wr_cuda_mark_set,
     .wait_mark = wr_cuda_mark_wait,
     .wait = wr_cuda_wait,
+    .kernel_new = wr_cuda_kernel_new,
+    .kernel_free = wr_cuda_kernel_free,
 };
 
 static weir_status check(weir_error *err) {

@@ -88,6 +88,10 @@ void wr_cuda_graph_free(void *context, void *graph);
 weir_status wr_cuda_graph_launch(void *context, void *graph, weir_error *err);
 weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err);
 
+/* custom.c */
+weir_status wr_cuda_kernel_new(void *context, const wr_kernel_source *source, wr_kernel_binary *out, weir_error *err);
+void wr_cuda_kernel_free(void *context, wr_kernel_binary *kernel);
+
 /* wait.c */
 weir_status wr_cuda_mark_set(void *context, int which, weir_error *err);
 weir_status wr_cuda_mark_wait(void *context, int which, weir_error *err);

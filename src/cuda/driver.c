@@ -65,12 +65,30 @@ weir_status wr_driver_load(const wr_driver **out, weir_error *err) {
     return status;
 }
 
+/* Faults of a running kernel: the context is lost with it, and CUDA gives the process no other. */
+static bool is_lost(CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+    }
+}
+
 weir_status wr_driver_fail(const wr_driver *driver, CUresult result, const char *doing, const char *file, int line,
                            weir_error *err) {
     const char *name = NULL, *text = NULL;
     driver->cuGetErrorName(result, &name);
     driver->cuGetErrorString(result, &text);
     weir_status code = result == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_E_MEMORY : WEIR_E_DEVICE;
-    return wr_fail_at(err, code, file, line, "%s: %s (%s, %d)", doing, text ? text : "unknown fault", name ? name : "?",
-                      (int)result);
+    return wr_fail_at(err, code, file, line, "%s: %s (%s, %d)%s", doing, text ? text : "unknown fault",
+                      name ? name : "?", (int)result,
+                      is_lost(result) ? ": a kernel failed, and nothing more runs on this device in this process" : "");
 }

@@ -27,6 +27,7 @@
     X(cuFuncSetAttribute)                                                                                              \
     X(cuFuncGetAttribute)                                                                                              \
     X(cuFuncLoad)                                                                                                      \
+    X(cuFuncGetParamInfo)                                                                                              \
     X(cuMemGetInfo)                                                                                                    \
     X(cuMemAlloc)                                                                                                      \
     X(cuMemFree)                                                                                                       \

@@ -28,6 +28,16 @@ typedef struct wr_launch_spec {
 typedef struct wr_launcher wr_launcher;
 weir_status wr_launch(wr_launcher *launcher, const wr_launch_spec *spec, weir_error *err);
 
+/* A function that is no kernel of this library (custom.c). It begins after all kernels before it have ended. */
+typedef struct wr_function_spec {
+    const char *name;
+    void *function; /* CUfunction */
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    void **params; /* where each parameter's bytes are; copied */
+} wr_function_spec;
+weir_status wr_launch_function(wr_launcher *launcher, const wr_function_spec *spec, weir_error *err);
+
 /* Each family's rows for an op it serves, ended by a row without a name; NULL for other ops. The last real row is the
  * reference: the plainest kernel that is right. cuda/backend.c asks the families in turn. */
 const wr_kernel_row *wr_cuda_elementwise_rows(wr_op_id op); /* every EW op, FUSED, FULL, ARANGE, RANDOM_* */
@@ -40,6 +50,7 @@ const wr_kernel_row *wr_cuda_attention_rows(wr_op_id op); /* ATTENTION, PAGED_AT
 
 const wr_kernel_row *wr_cuda_state_rows(wr_op_id op);  /* STORE */
 const wr_kernel_row *wr_cuda_sample_rows(wr_op_id op); /* SAMPLE (array/sample.h) */
+const wr_kernel_row *wr_cuda_custom_rows(wr_op_id op); /* CUSTOM (weir/custom.h) */
 
 /* cuda/pack.c: the layout of weights for the linear kernels, as wr_backend wants it. */
 size_t wr_cuda_packed_bytes(const wr_linear_args *args);

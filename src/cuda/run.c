@@ -8,53 +8,60 @@ struct wr_launcher {
     CUgraph graph;    /* NULL: start at once */
     CUgraphNode last; /* of the chain so far */
     bool has_last;
+    bool full; /* the last kernel, or the next, is not ours: the next waits for its whole end */
 };
 
 enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
 
-/* Every kernel waits for the kernels before it itself (wr_grid_wait), so its beginning may overlap their end. */
-static bool overlaps(const wr_cuda_context *c) { return c->traits.arch >= 90; }
+/* Every kernel of ours waits for the kernels before it itself (wr_grid_wait), so its beginning may overlap their end.
+ */
+static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full; }
 
-static weir_status launch_now(const wr_launcher *l, CUfunction f, const wr_launch_spec *spec, void **params,
-                              weir_error *err) {
+static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                    .value = {.programmaticStreamSerializationAllowed = 1}};
-    CUlaunchConfig config = {.gridDimX = (unsigned)spec->blocks,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = (unsigned)spec->threads,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
+    CUlaunchConfig config = {.gridDimX = spec->grid[0],
+                             .gridDimY = spec->grid[1],
+                             .gridDimZ = spec->grid[2],
+                             .blockDimX = spec->block[0],
+                             .blockDimY = spec->block[1],
+                             .blockDimZ = spec->block[2],
                              .sharedMemBytes = (unsigned)spec->shared_bytes,
                              .hStream = l->context->stream,
                              .attrs = &attribute,
-                             .numAttrs = overlaps(l->context) ? 1 : 0};
-    WR_CU(l->context->driver, cuLaunchKernelEx(&config, f, params, NULL), spec->kernel);
+                             .numAttrs = overlaps(l) ? 1 : 0};
+    WR_CU(l->context->driver, cuLaunchKernelEx(&config, spec->function, spec->params, NULL), spec->name);
     return WEIR_OK;
 }
 
-static weir_status add_node(wr_launcher *l, CUfunction f, const wr_launch_spec *spec, void **params, weir_error *err) {
+static weir_status add_node(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
     CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                              .kernel = {.func = f,
-                                         .gridDimX = (unsigned)spec->blocks,
-                                         .gridDimY = 1,
-                                         .gridDimZ = 1,
-                                         .blockDimX = (unsigned)spec->threads,
-                                         .blockDimY = 1,
-                                         .blockDimZ = 1,
+                              .kernel = {.func = spec->function,
+                                         .gridDimX = spec->grid[0],
+                                         .gridDimY = spec->grid[1],
+                                         .gridDimZ = spec->grid[2],
+                                         .blockDimX = spec->block[0],
+                                         .blockDimY = spec->block[1],
+                                         .blockDimZ = spec->block[2],
                                          .sharedMemBytes = (unsigned)spec->shared_bytes,
-                                         .kernelParams = params}};
+                                         .kernelParams = spec->params}};
     CUgraphEdgeData edge = {0};
-    if (overlaps(l->context)) {
+    if (overlaps(l)) {
         edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
         edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
     }
     CUgraphNode added;
     WR_CU(l->context->driver, cuGraphAddNode(&added, l->graph, &l->last, &edge, l->has_last ? 1 : 0, &node),
-          spec->kernel);
+          spec->name);
     l->last = added;
     l->has_last = true;
     return WEIR_OK;
+}
+
+static weir_status launch(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
+    weir_status status = l->graph ? add_node(l, spec, err) : launch_now(l, spec, err);
+    l->full = false;
+    return status;
 }
 
 weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *err) {
@@ -65,8 +72,21 @@ weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *er
                        (long long)spec->blocks, spec->threads, spec->shared_bytes);
     CUfunction f;
     WR_TRY(wr_cuda_find(l->context, spec->kernel, &f, err));
-    void *params[] = {(void *)spec->params};
-    return l->graph ? add_node(l, f, spec, params, err) : launch_now(l, f, spec, params, err);
+    wr_function_spec function = {.name = spec->kernel,
+                                 .function = f,
+                                 .grid = {(uint32_t)spec->blocks, 1, 1},
+                                 .block = {(uint32_t)spec->threads, 1, 1},
+                                 .shared_bytes = spec->shared_bytes,
+                                 .params = (void *[]){(void *)spec->params}};
+    return launch(l, &function, err);
+}
+
+/* What comes after such a kernel waits for its end as well: it need not know of early launches. */
+weir_status wr_launch_function(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
+    l->full = true;
+    WR_TRY(launch(l, spec, err));
+    l->full = true;
+    return WEIR_OK;
 }
 
 static weir_status launch_steps(wr_launcher *l, const wr_step *steps, int n, weir_error *err) {

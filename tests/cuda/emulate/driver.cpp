@@ -433,6 +433,14 @@ CUresult cuFuncLoad(CUfunction f) {
     ENTER(OTHER);
     return f ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
+CUresult cuFuncGetParamInfo(CUfunction f, size_t i, size_t *offset, size_t *bytes) {
+    ENTER(OTHER);
+    const size_t one = takes_words(f) ? 8 : f->kernel->params_bytes;
+    if (i >= f->kernel->params_bytes / one) return CUDA_ERROR_INVALID_VALUE;
+    *offset = i * one;
+    *bytes = one;
+    return CUDA_SUCCESS;
+}
 CUresult cuFuncGetAttribute(int *out, CUfunction_attribute what, CUfunction f) {
     ENTER(OTHER);
     switch (what) {

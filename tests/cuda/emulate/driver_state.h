@@ -59,6 +59,8 @@ struct launch {
     std::vector<unsigned char> params;
     void run(void (*before)(void *) = nullptr, void *before_argument = nullptr) const;
 };
+/* Kernels selftest_custom_* stand for the user's: each word of their struct is a parameter of its own. */
+bool takes_words(CUfunction f);
 CUresult make_launch(launch *out, CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                      void **params, void **extra);
 

@@ -307,3 +307,14 @@ WR_KERNEL(selftest_numbers, selftest_params, 64, 1) {
     out[2] = wr_f32_to_bf16(f);
     out[3] = wr_f32_bits(wr_f16_to_f32((u16)out[1]));
 }
+
+/* ---- a user's kernel ---- */
+
+/* Stands for tests/cuda/device/custom.c's kernel of this name, which knows nothing of early launches: it reads before
+ * the wait. */
+WR_KERNEL(selftest_custom_axpy, selftest_axpy_params, 1024, 1) {
+    const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    const float r = i < p.n ? (float)(p.a * (double)p.x[i] + (double)p.y[i]) : 0;
+    wr_grid_wait();
+    if (i < p.n) p.out[i] = r;
+}

@@ -34,4 +34,12 @@ typedef struct selftest_params {
     int32_t n, k, what, transposed, f16;
 } selftest_params;
 
+/* The parameters of a user's kernel (weir/custom.h), a word each. */
+typedef struct selftest_axpy_params {
+    const float *x, *y;
+    float *out;
+    double a;
+    int64_t n;
+} selftest_axpy_params;
+
 #endif

@@ -1,0 +1,42 @@
+/* The process's one function for notices. */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_log_function user_function;
+static void *user_context;
+
+void weir_set_log(weir_log_function function, void *context) {
+    pthread_mutex_lock(&lock);
+    user_function = function;
+    user_context = context;
+    pthread_mutex_unlock(&lock);
+}
+
+static int traced(void) {
+    const char *text = getenv("WEIR_TRACE");
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+void wr_log_text(const char *text) {
+    pthread_mutex_lock(&lock);
+    if (user_function)
+        user_function(user_context, text);
+    else if (traced())
+        fprintf(stderr, "weir: %s\n", text);
+    pthread_mutex_unlock(&lock);
+}
+
+void wr_log(const char *format, ...) {
+    char text[4096];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    wr_log_text(text);
+}
