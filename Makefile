@@ -5,12 +5,19 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 CMAKE_FLAGS ?=
+# Kinds of NVIDIA card to build for: the one in this machine, else 90; "all" for a package.
+CUDA_ARCHS ?=
 GENERATOR := $(if $(shell command -v ninja),-G Ninja,)
 PROMPT ?= What is the capital of France? Answer in one sentence.
 
+# The compute capabilities of this machine's cards, "90" or "80;90"; empty without one that weir can use.
+cards = nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -E '^[0-9]+\.[0-9]$$' | tr -d . | \
+    awk '$$1 >= 80' | sort -un | paste -sd ';' -
+
 # $(call build,folder,flags): configure when needed, then build.
 define build
-	@test -f $(1)/CMakeCache.txt || cmake $(GENERATOR) -S . -B $(1) $(2) $(CMAKE_FLAGS) >$(1).log 2>&1 || \
+	@test -f $(1)/CMakeCache.txt || { archs="$(CUDA_ARCHS)"; archs=$${archs:-$$($(cards))}; \
+	    cmake $(GENERATOR) -S . -B $(1) "-DWEIR_CUDA_ARCHS=$${archs:-90}" $(2) $(CMAKE_FLAGS) >$(1).log 2>&1; } || \
 	    { cat $(1).log; rm -f $(1).log; exit 1; }
 	@rm -f $(1).log
 	@cmake --build $(1) -j $(JOBS)

@@ -1,8 +1,8 @@
 # The CUDA backend: the kernel files through nvcc into one image each, embedded into libweir-cuda.so, which libweir
 # loads when it is asked for a GPU. Without nvcc it is left out, and weir is for the CPU only.
 #
-# WEIR_CUDA_ARCHS: which cards to compile for: numbers of 80;86;89;90;100;120;121, or "all". A development build takes
-# the card at hand, or 90.
+# WEIR_CUDA_ARCHS: which cards to compile for: numbers of 80;86;89;90;100;120;121, or "all"; another number means the
+# next lower one of its generation, whose code it runs. `make` takes the card at hand, or 90.
 
 set(WEIR_CUDA_ARCHS "all" CACHE STRING "Compute capabilities to compile for: all, or a list like 80;90")
 
@@ -21,10 +21,25 @@ if(NOT WEIR_CUDA)
     return()
 endif()
 
-set(archs ${WEIR_CUDA_ARCHS})
-if(archs STREQUAL "all")
-    set(archs 80 86 89 90 100 120 121)
-endif()
+set(known_archs 80 86 89 90 100 120 121)
+set(archs "")
+foreach(wanted ${WEIR_CUDA_ARCHS})
+    set(found "")
+    foreach(arch ${known_archs})
+        string(REGEX REPLACE ".$" "" generation "${arch}")
+        if(wanted STREQUAL "all" OR (wanted MATCHES "^${generation}[0-9]$" AND NOT arch GREATER wanted))
+            list(APPEND found ${arch})
+        endif()
+    endforeach()
+    if(NOT found)
+        message(FATAL_ERROR "WEIR_CUDA_ARCHS has \"${wanted}\"; it must be all, or a list of ${known_archs}")
+    endif()
+    if(NOT wanted STREQUAL "all")
+        list(GET found -1 found)
+    endif()
+    list(APPEND archs ${found})
+endforeach()
+list(REMOVE_DUPLICATES archs)
 set(arch_flags "")
 set(arch_names "")
 foreach(arch ${archs})

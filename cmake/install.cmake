@@ -4,6 +4,12 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS weir_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Found by src/array/device.c from libweir.so, from the command, and from programs with libweir.a in them.
+if(TARGET weir_cuda)
+    install(TARGETS weir_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weir)
+endif()
+set_source_files_properties(src/array/device.c PROPERTIES COMPILE_DEFINITIONS
+    "WR_LIBDIR=\"${CMAKE_INSTALL_LIBDIR}\";WR_INSTALLED=\"${CMAKE_INSTALL_FULL_LIBDIR}/weir\"")
 install(DIRECTORY include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 configure_file(cmake/weir.pc.in weir.pc @ONLY)

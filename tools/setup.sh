@@ -3,7 +3,9 @@
 # quick when nothing is.
 set -eu
 
-# Needed to build and test.
+# Needed to build and test. build-essential brings g++, which compiles the CUDA kernels for their emulated tests. The
+# CUDA toolkit itself is used where it is (nvcc in the PATH or in /usr/local/cuda) and never installed from here: without
+# it weir is built for the CPU only.
 needed="build-essential cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libjansson-dev libedit-dev
         libcmocka-dev python3 python3-pip python3-venv unzip"
 # Needed for `make style` (clang-format), `make fuzz` (clang) and the emulated test of the AVX-512 kernels (libsimde).

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An installed weir can be used with pkg-config and with CMake, shared and
-# static, and its libraries show nothing but weir_*.
+# static, its libraries show nothing but weir_*, and all of them find the CUDA
+# library when there is one.
 set -euo pipefail
 
 build=${WEIR_BUILD:?set by tools/run_tests.py}
@@ -17,8 +18,17 @@ foreign=$(nm -g --defined-only "$libdir/libweir.a" | awk 'NF == 3 {print $3}' | 
 
 cat >"$work/main.c" <<'C'
 #include <stdio.h>
-#include <weir/status.h>
-int main(void) {
+#include <string.h>
+#include <weir/array.h>
+/* With an argument: is the CUDA library found? There may be no card behind it. */
+int main(int argc, char **argv) {
+    weir_device_info info;
+    weir_error err = {0};
+    weir_status status = argc > 1 ? weir_device_describe(argv[1], &info, &err) : WEIR_OK;
+    if (status != WEIR_OK && strstr(err.message, "libweir-cuda.so")) {
+        puts(err.message);
+        return 1;
+    }
     puts(weir_status_text(WEIR_E_MEMORY));
     return 0;
 }
@@ -34,6 +44,15 @@ expect env LD_LIBRARY_PATH="$libdir" "$work/shared"
 # shellcheck disable=SC2046
 cc "$work/main.c" -o "$work/static" $(config --cflags) "$libdir/libweir.a" $(config --static --libs | sed 's/-lweir//')
 expect "$work/static"
+
+# The CUDA library lies in a folder of its own, shows one name, and is found from libweir.so, and from programs in bin.
+if [ -e "$build/libweir-cuda.so" ]; then
+    foreign=$(nm -D --defined-only "$libdir/weir/libweir-cuda.so" | awk '{print $NF}' | grep -v '^wr_backend_cuda$' || true)
+    [ -z "$foreign" ] || { echo "libweir-cuda.so shows: $foreign"; exit 1; }
+    expect env LD_LIBRARY_PATH="$libdir" "$work/shared" cuda:0
+    cp "$work/static" "$prefix/bin/static"
+    expect "$prefix/bin/static" cuda:0
+fi
 
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.20)
@@ -56,4 +75,9 @@ if [ -x "$build/weir" ]; then
     done
     expect_version=$("$prefix/bin/weir" version)
     [ -n "$expect_version" ] || { echo "the installed weir prints no version"; exit 1; }
+    # Found through PATH, so that its own name is no path.
+    devices=$(cd / && PATH="$prefix/bin:$PATH" weir version --devices)
+    says="was not found"
+    [ -e "$build/libweir-cuda.so" ] && says="built for"
+    grep -q "$says" <<<"$devices" || { echo "the installed weir says: $devices"; exit 1; }
 fi

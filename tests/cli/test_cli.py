@@ -60,7 +60,9 @@ def wrong_command_lines(folder):
     refused(2, ["--format", "pdf"], "help", "--format", "pdf")
     refused(2, ["-p", "-f"], "tokenize", TEXT, "-p", "x", "-f", "y")
     refused(1, ["3000", "2048"], "inspect", SMALL, "-c", "3000")
-    refused(1, ["cuda"], "inspect", SMALL, "--device", "cuda")
+    refused(1, ["/nosuch"], "inspect", SMALL, "--device", "cuda", WEIR_CUDA_LIBRARY="/nosuch")
+    refused(1, ["abacus", "cuda:N"], "inspect", SMALL, "--device", "abacus")
+    refused(2, ["cuda:x", "number"], "inspect", SMALL, "--device", "cuda:x")
     refused(2, ["--prompts", "4611686018427387905", "2047"], "bench", SMALL, "-p", "4611686018427387905")
     refused(2, ["--lengths", "5000", "2046"], "bench", SMALL, "-p", "0", "-n", "5000")
 
@@ -103,11 +105,82 @@ def lost_output_is_reported(folder):
 def json_is_json(folder):
     odd = os.path.join(os.fsencode(folder), b"m\xff")
     os.symlink(SMALL, odd)
-    for args in (["inspect", odd, "--json"], ["version", "--json"], ["tokenize", TEXT, "-p", "ď \U0001f600", "--json"],
+    for args in (["inspect", odd, "--json"], ["version", "--json"], ["version", "--devices", "--json"],
+                 ["tokenize", TEXT, "-p", "ď \U0001f600", "--json"],
                  ["run", TEXT, "-p", "hi", "-n", "3", "--json", "--logprobs", "--top", "2"]):
         p = run(*args)
         lines = [json.loads(line) for line in p.stdout.splitlines()]
         expect(p.returncode == 0 and lines, f"{args}: {p}")
+
+
+def devices(**env):
+    p = run("version", "--devices", "--json", **env)
+    expect(p.returncode == 0 and not p.stderr, f"version --devices: {p}")
+    return json.loads(p.stdout)
+
+
+def planned_on(name, said, *args, **env):
+    """weir inspect plans for this device, with these words in its one line on standard error; none: no line."""
+    p = run("inspect", SMALL, *args, **env)
+    error = p.stderr.decode()
+    expect(p.returncode == 0, f"inspect {args} {env}: {p}")
+    expect(f"memory plan on {name} ".encode() in p.stdout, f"inspect {args} {env} is not for {name}: {p}")
+    expect(error.count("\n") == (1 if said else 0), f"inspect {args} {env}: {error!r}")
+    for word in said:
+        expect(word in error, f"inspect {args} {env}: {error!r} does not say {word}")
+    return p.stdout.decode()
+
+
+def devices_are_listed_and_chosen(folder):
+    found = devices()
+    expect(found["devices"][0]["name"] == "cpu" and found["devices"][0]["units"] > 0, f"no CPU: {found}")
+    expect(len(found["devices"]) > 1 or found["cuda_problem"], f"no GPU, and no reason: {found}")
+    lines = run("version", "--devices").stdout.decode().splitlines()
+    expect(lines[0].startswith("weir ") and lines[1].startswith("cpu: ") and lines[-1].startswith("cuda: "),
+           f"version --devices: {lines}")
+    expect(len(lines) == 2 + len(found["devices"]), f"not a line a device: {lines}")
+    without = devices(WEIR_CUDA_LIBRARY="/nosuch")
+    expect(len(without["devices"]) == 1 and "/nosuch" in without["cuda_problem"], f"without a library: {without}")
+
+    planned_on("cpu", [], WEIR_DEVICE="cpu")
+    planned_on("cpu", ["/nosuch", "using the CPU"], WEIR_DEVICE="auto", WEIR_CUDA_LIBRARY="/nosuch")
+    planned_on("cpu", [], "--device", "cpu", WEIR_DEVICE="cuda")
+    usable = [device["name"] for device in found["devices"][1:] if not device["problem"]]
+    if usable:
+        planned_on(usable[0], [], "--device", "auto")
+    elif len(found["devices"]) == 1:
+        planned_on("cpu", [], "--device", "auto")
+
+
+def a_gpu_is_planned_for(folder):
+    """Over the emulated driver, where the build has one."""
+    build = Path(WEIR).resolve().parent
+    driver, library = build / "libcuda_emulated.so", build / "libweir-cuda.so"
+    if not driver.exists() or not library.exists():
+        return
+    here = {"WEIR_CUDA_DRIVER": str(driver), "WEIR_CUDA_LIBRARY": str(library)}
+    built_for = devices(**here)["built_for"]
+    arch = {**here, "WR_EMULATE_ARCH": built_for[0].strip("sm_a")}
+    gpu = devices(**arch)["devices"][1]
+    expect(gpu["name"] == "cuda:0" and gpu["problem"] is None and 0 < gpu["free"] <= gpu["memory"], f"{gpu}")
+    old = {**here, "WR_EMULATE_ARCH": "75"}
+    expect("8.0" in devices(**old)["devices"][1]["problem"], f"an old card: {devices(**old)}")
+    no_driver = {**here, "WEIR_CUDA_DRIVER": "/nosuch"}
+    expect("/nosuch" in devices(**no_driver)["cuda_problem"], f"no driver: {devices(**no_driver)}")
+
+    planned_on("cuda:0", [], "--device", "auto", **arch)
+    planned_on("cuda:0", [], "--device", "cuda", **arch)
+    planned_on("cpu", ["7.5", "using the CPU"], "--device", "auto", **old)
+    planned_on("cpu", ["/nosuch", "using the CPU"], "--device", "auto", **no_driver)
+    refused(1, ["7.5"], "inspect", SMALL, "--device", "cuda", **old)
+    refused(1, ["/nosuch"], "inspect", SMALL, "--device", "cuda", **no_driver)
+    refused(1, ["cuda:1"], "inspect", SMALL, "--device", "cuda:1", **arch)
+
+    tight = {**arch, "WR_EMULATE_MEMORY_MIB": "1"}
+    expect("does not fit" in planned_on("cuda:0", [], "--device", "cuda", **tight), "a plan that does not fit")
+    refused(1, ["does not fit", "keys and values", "of 1048576 are free"], "bench", SMALL, "--device", "cuda", **tight)
+    plan = json.loads(run("inspect", SMALL, "--json", "--device", "cuda", **arch).stdout)["plan"]
+    expect(all(plan[part] > 0 for part in ("weights", "kv", "activations", "inputs", "sampler", "free")), f"{plan}")
 
 
 def a_full_context_is_told(folder):
@@ -159,7 +232,8 @@ def main():
     if not os.path.exists(WEIR):
         print(f"no program at {WEIR}: build it, or set WEIR_BIN")
         return 1
-    for test in (wrong_command_lines, wrong_files, lost_output_is_reported, json_is_json, a_full_context_is_told,
+    for test in (wrong_command_lines, wrong_files, lost_output_is_reported, json_is_json,
+                 devices_are_listed_and_chosen, a_gpu_is_planned_for, a_full_context_is_told,
                  a_chat_takes_utf8_and_commands):
         before = len(faults)
         with tempfile.TemporaryDirectory() as folder:

@@ -114,7 +114,7 @@ static inline weir_device *open_or_exit(const char *name) {
     weir_status status = weir_device_open(name, 1, &device, &err);
     if (status == WEIR_OK) return device;
     complain("%s", err.message);
-    exit(status == WEIR_E_UNSUPPORTED ? 77 : 1);
+    exit(status == WEIR_E_UNSUPPORTED || status == WEIR_E_NOT_FOUND ? 77 : 1);
 }
 
 static inline weir_array *matrix(weir_graph *g, int64_t rows, int64_t cols, const float *data) {
