@@ -162,6 +162,45 @@ static void every_failure_of_memory_is_a_status_and_the_next_attempt_works(void 
     weir_device_close(device);
 }
 
+static void clearing_gives_back_what_evaluations_keep(void **state) {
+    (void)state;
+    weir_device *device = open_fake(&fake_backend, 1);
+    weir_error err;
+    size_t bytes = 1;
+    assert_int_equal(weir_clear_cache(NULL, &bytes, &err), WEIR_E_ARGUMENT);
+    assert_int_equal(weir_clear_cache(device, &bytes, &err), WEIR_OK);
+    assert_int_equal(bytes, 0);
+    uint64_t want = evaluate_once(device, 1000, 1);
+    assert_int_equal(weir_clear_cache(device, &bytes, &err), WEIR_OK);
+    assert_in_range(bytes, 8000, 16384); /* exp(x) and its sum with x */
+    assert_int_equal(weir_clear_cache(device, &bytes, &err), WEIR_OK);
+    assert_int_equal(bytes, 0);
+    uint64_t built = wr_program_count();
+    assert_int_equal(evaluate_once(device, 1000, 1), want);
+    assert_int_equal(wr_program_count(), built + 1); /* the program is gone too */
+    assert_int_equal(weir_clear_cache(device, NULL, &err), WEIR_OK);
+    weir_device_close(device);
+}
+
+static void an_allocation_without_room_takes_the_arena_and_is_tried_once_more(void **state) {
+    (void)state;
+    weir_device *device = open_fake(&fake_backend, 1);
+    weir_error err;
+    void *p;
+    size_t bytes;
+    evaluate_once(device, 1000, 1);
+    for (int arena = 1; arena >= 0; arena--) {
+        wr_fault_arm(WR_FAULT_MEMORY, 1);
+        weir_status status = wr_device_alloc(device, 4096, &p, &err);
+        wr_fault_arm(WR_FAULT_MEMORY, 0);
+        assert_int_equal(status, arena ? WEIR_OK : WEIR_E_MEMORY);
+        wr_device_free(device, p, 4096);
+        assert_int_equal(weir_clear_cache(device, &bytes, &err), WEIR_OK);
+        assert_int_equal(bytes, 0);
+    }
+    weir_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_thousand_shapes_survive_with_flat_memory),
@@ -171,6 +210,8 @@ int main(void) {
         cmocka_unit_test(args_are_part_of_the_key),
         cmocka_unit_test(an_evaluated_array_is_a_leaf_afterwards),
         cmocka_unit_test(every_failure_of_memory_is_a_status_and_the_next_attempt_works),
+        cmocka_unit_test(clearing_gives_back_what_evaluations_keep),
+        cmocka_unit_test(an_allocation_without_room_takes_the_arena_and_is_tried_once_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static char folder[256]; /* of everything this program writes */
 
 static void expect(const char *what, bool is_right, const char *said) {
     char text[2048];
-    snprintf(text, sizeof text, "%s", said ? said : "");
+    snprintf(text, sizeof text, "%.2000s", said ? said : "");
     for (char *p = text; *p; p++)
         if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ') *p = *p == '\n' ? ' ' : '\'';
     if (!is_right) good = false;
