@@ -172,6 +172,13 @@ static const wr_option options[] = {
      "The NVIDIA driver's library; default libcuda.so.1"},
     {NULL, 0, "WEIR_CUDA_LIBRARY", WR_OPTION_NONE, "FILE", NULL, 0, 0, 0, ALL,
      "weir's own CUDA library; default libweir-cuda.so, looked for beside weir and in its lib/weir"},
+    {NULL, 0, "WEIR_NVRTC", WR_OPTION_NONE, "FILE", NULL, 0, 0, 0, ALL,
+     "The compiler of custom kernels; default libnvrtc of the CUDA toolkit"},
+    {NULL, 0, "WEIR_CUDA_INCLUDE", WR_OPTION_NONE, "FOLDERS", NULL, 0, 0, 0, ALL,
+     "Folders, separated by colons, where custom kernels find headers first"},
+    {NULL, 0, "WEIR_KERNEL_CACHE", WR_OPTION_NONE, "FOLDER", NULL, 0, 0, 0, ALL,
+     "Where compiled custom kernels are kept; default $XDG_CACHE_HOME/weir/kernels or ~/.cache/weir/kernels, empty: "
+     "nowhere"},
     {NULL, 0, "WEIR_TRACE", WR_OPTION_NONE, "MODE", NULL, 0, 0, 0, ALL,
      "1: print each program's kernels; time: their times too"},
     {NULL, 0, "WEIR_HISTORY", WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(history), ON(RUN),
