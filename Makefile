@@ -31,7 +31,7 @@ all:
 setup:
 	@tools/setup.sh
 
-# A real model answers, on this machine's processor. The model is fetched once.
+# A real model answers. The model is fetched once.
 run: setup all
 	@model=$$(python3 tools/get_models.py) && exec $(BUILD)/weir run "$$model" -p "$(PROMPT)" --temperature 0
 
