@@ -41,6 +41,7 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
             target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_${room}} -Wl,--end-group
                 PkgConfig::cmocka)
             add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+            set_tests_properties(${target} PROPERTIES ENVIRONMENT WEIR_DEVICE=cpu) # what says nothing else
             note_test(${kind} ${target} $<TARGET_FILE:${target}>)
         endforeach()
     endforeach()

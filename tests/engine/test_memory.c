@@ -96,10 +96,35 @@ static void what_does_not_fit_is_refused_with_numbers(void **state) {
     }
 }
 
+/* What nobody says is said by the environment; a name from there is an error like any other. */
+static void the_environment_names_the_device(void **state) {
+    (void)state;
+    const char *before = getenv("WEIR_DEVICE");
+    char *saved = before ? strdup(before) : NULL;
+    weir_engine_options o = {.max_context = 64};
+    wr_plan plan;
+    weir_error err;
+    setenv("WEIR_DEVICE", "abacus", 1);
+    assert_int_equal(wr_plan_init(&plan, models[0], &o, &err), WEIR_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "abacus"));
+    o.device = "cpu";
+    assert_int_equal(wr_plan_init(&plan, models[0], &o, &err), WEIR_OK);
+    wr_plan_deinit(&plan);
+    setenv("WEIR_DEVICE", "cpu", 1);
+    o.device = NULL;
+    assert_int_equal(wr_plan_init(&plan, models[0], &o, &err), WEIR_OK);
+    assert_string_equal(plan.device, "cpu");
+    wr_plan_deinit(&plan);
+    unsetenv("WEIR_DEVICE");
+    if (saved) setenv("WEIR_DEVICE", saved, 1);
+    free(saved);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_is_what_an_engine_takes),
         cmocka_unit_test(measuring_leaves_the_model_as_it_was),
+        cmocka_unit_test(the_environment_names_the_device),
         cmocka_unit_test(what_does_not_fit_is_refused_with_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
