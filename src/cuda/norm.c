@@ -110,6 +110,8 @@ static bool kv_write_params(const wr_step *step, wr_kv_write_params *p) {
                               .row_pos = step->in[4].data,
                               .tokens = x->shape[0],
                               .width = pages->shape[2] * pages->shape[3],
+                              .head = pages->shape[3],
+                              .x_strides = {x->strides[0], x->strides[1], x->strides[2]},
                               .n_pages = pages->shape[0],
                               .page_size = pages->shape[1],
                               .n_seqs = table->shape[0],
@@ -118,7 +120,12 @@ static bool kv_write_params(const wr_step *step, wr_kv_write_params *p) {
                               .page_dtype = (int32_t)pages->dtype};
     return size_of(pages) > 0;
 }
-static bool kv_eights_fit(const wr_step *step) { return step->out.shape[2] * step->out.shape[3] % 8 == 0; }
+/* Eights of a head that lie together, and all at multiples of 8 from the first. */
+static bool kv_eights_fit(const wr_step *step) {
+    const wr_tensor *x = &step->in[1];
+    return step->out.shape[3] % 8 == 0 && x->strides[2] == 1 && (x->shape[1] == 1 || x->strides[1] % 8 == 0) &&
+           (x->shape[0] == 1 || x->strides[0] % 8 == 0);
+}
 static weir_status launch_kv_eights(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_kv_write_params p;
     if (!kv_write_params(step, &p)) return WEIR_OK;

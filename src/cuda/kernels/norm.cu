@@ -299,17 +299,21 @@ WR_DEVICE i64 page_place(const wr_kv_write_params &p, i64 t) {
     if (page < 0 || page >= p.n_pages) return -1;
     return (page * p.page_size + pos % p.page_size) * p.width;
 }
-/* A thread an eight; width is a multiple of 8. */
+/* Element k of token t in x. */
+WR_DEVICE i64 kv_source(const wr_kv_write_params &p, i64 t, i64 k) {
+    return t * p.x_strides[0] + k / p.head * p.x_strides[1] + k % p.head * p.x_strides[2];
+}
+/* A thread an eight; head is a multiple of 8. */
 WR_KERNEL(wr_kv_write_eights, wr_kv_write_params, 128, 4) {
     wr_grid_launch();
     wr_grid_wait();
     i64 units = p.width / 8, total = p.tokens * units;
     bool x_whole = eight_whole(p.x, p.x_dtype, 0), page_whole = eight_whole(p.pages, p.page_dtype, 0);
     for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x) {
-        i64 t = at / units, k = at % units * 8, to = page_place(p, t);
+        i64 t = at / units, k = at % units * 8, to = page_place(p, t), from = kv_source(p, t, k);
         if (to < 0) continue;
         float v[8];
-        x_whole ? eight_load(v, p.x, p.x_dtype, t * p.width + k) : some_load(v, p.x, p.x_dtype, t * p.width + k, 8);
+        x_whole ? eight_load(v, p.x, p.x_dtype, from) : some_load(v, p.x, p.x_dtype, from, 8);
         page_whole ? eight_store(p.pages, p.page_dtype, to + k, v) : some_store(p.pages, p.page_dtype, to + k, v, 8);
     }
 }
@@ -318,8 +322,8 @@ WR_KERNEL(wr_kv_write_ref, wr_kv_write_params, 128, 1) {
     wr_grid_wait();
     i64 total = p.tokens * p.width;
     for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x) {
-        i64 to = page_place(p, at / p.width);
-        if (to >= 0) wr_store_float(p.pages, p.page_dtype, to + at % p.width, wr_load_float(p.x, p.x_dtype, at));
+        i64 t = at / p.width, k = at % p.width, to = page_place(p, t);
+        if (to >= 0) wr_store_float(p.pages, p.page_dtype, to + k, wr_load_float(p.x, p.x_dtype, kv_source(p, t, k)));
     }
 }
 

@@ -37,12 +37,14 @@ typedef struct wr_rope_params {
     int32_t x_dtype, out_dtype, interleaved;
 } wr_rope_params;
 
-/* pages [n_pages, page_size, width], x [tokens, width], block_table [n_seqs, max_pages]: all contiguous. */
+/* pages [n_pages, page_size, width] and block_table [n_seqs, max_pages] contiguous; x [tokens, width / head, head] with
+ * strides. */
 typedef struct wr_kv_write_params {
     void *pages;
     const void *x;
     const int32_t *block_table, *row_seq, *row_pos;
-    int64_t tokens, width, n_pages, page_size, n_seqs, max_pages;
+    int64_t tokens, width, head, n_pages, page_size, n_seqs, max_pages;
+    int64_t x_strides[3];
     int32_t x_dtype, page_dtype;
 } wr_kv_write_params;
 
