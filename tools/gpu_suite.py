@@ -26,7 +26,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
 
-ALONE = ["test_device_waiting", "test_device_memory", "test_device_variety", "test_device_failures"]
+ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "test_device_memory", "test_device_variety",
+         "test_device_failures"]
 TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 FOUND_CODE = 99
 LIMIT_S = 540

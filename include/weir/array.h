@@ -26,6 +26,8 @@ enum { WEIR_MAX_DIMS = 8 };
 typedef struct weir_device weir_device; /* where programs run */
 typedef struct weir_graph weir_graph;
 typedef struct weir_array weir_array;
+typedef struct weir_stream weir_stream; /* an order of work of its own on a device */
+typedef struct weir_event weir_event;   /* a point in a stream */
 
 /* name: "cpu"; "cuda" or "cuda:N", a GPU; "auto", the first GPU that can be used, else the CPU. n_threads 0: one per
  * core this process may use. Errors: ARGUMENT, MEMORY, NOT_FOUND (no such device), UNSUPPORTED (it is there, but its
@@ -65,8 +67,8 @@ weir_status weir_graph_error(const weir_graph *graph, weir_error *err);
 weir_status weir_eval(weir_array *const *arrays, int n, weir_error *err);
 /* The same graph result through reference kernels without fusion, for comparison. */
 weir_status weir_eval_reference(weir_array *const *arrays, int n, weir_error *err);
-/* Contiguous row-major data of an evaluated array; NULL when it was not evaluated, is poisoned or is empty.
- * Lives as long as the array. */
+/* Contiguous row-major data of an evaluated array; NULL when it was not evaluated, is poisoned or is empty, or when
+ * what computes it failed. Waits for a stream that computes it. Lives as long as the array. */
 const void *weir_array_data(const weir_array *array);
 weir_dtype weir_array_dtype(const weir_array *array);
 int weir_array_n_dims(const weir_array *array);
@@ -74,6 +76,30 @@ int64_t weir_array_dim(const weir_array *array, int axis); /* axis may be negati
 int64_t weir_array_size(const weir_array *array);          /* elements */
 /* An evaluated array as a leaf of another graph of the same device; storage is shared and counted. */
 weir_array *weir_array_keep(weir_graph *to, const weir_array *array);
+
+/* Streams: evaluations that go on while the caller does something else, and beside each other. Work of one stream runs
+ * in the order in which it was given; different streams, and weir_eval, run in no order to each other, but for what is
+ * seen to: an evaluation that uses an array comes after the one that computes it, in whichever stream that is, memory
+ * is used again only when nothing that was given can touch it any more, and weir_array_data waits. So a program is
+ * right without events; they are for order that arrays do not show (timing, work of other libraries). On the CPU all
+ * work is done when the call that gives it returns. Threads: a stream and an event may be used by any thread, one at a
+ * time each; arrays as ever. */
+weir_status weir_stream_open(weir_device *device, weir_stream **out, weir_error *err);
+/* Waits for its work. Arrays that it computed stay. Before its device is closed. NULL is allowed. */
+void weir_stream_close(weir_stream *stream);
+/* As weir_eval, but the results are on their way when it returns: what goes wrong in the work itself is reported by
+ * weir_stream_wait, by weir_eval of the array, or weir_array_data gives NULL. Errors: as weir_eval; ARGUMENT: a stream
+ * of another device. */
+weir_status weir_eval_async(weir_array *const *arrays, int n, weir_stream *stream, weir_error *err);
+/* Until all work given to the stream so far is done. Errors: DEVICE, what went wrong in it. */
+weir_status weir_stream_wait(weir_stream *stream, weir_error *err);
+weir_status weir_event_open(weir_device *device, weir_event **out, weir_error *err);
+void weir_event_close(weir_event *event); /* NULL is allowed */
+/* The event is behind the work given to the stream so far; recording it again moves it. */
+weir_status weir_event_record(weir_event *event, weir_stream *stream, weir_error *err);
+/* What is given to the stream later begins when the event is reached; stream NULL: the caller waits for it. An event
+ * that was not recorded is reached. */
+weir_status weir_event_wait(weir_event *event, weir_stream *stream, weir_error *err);
 
 /* Promotion of two dtypes, written down in docs/arrays.md: bool < unsigned < signed < float; within a kind the wider;
  * unsigned with signed: the narrowest signed type that holds both (u64: i64); integer with float: that float;

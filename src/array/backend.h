@@ -112,6 +112,18 @@ typedef struct wr_runtime {
     weir_status (*wait_mark)(void *context, int which, weir_error *err);
     /* Until all work given so far is done. Reports what went wrong in it. */
     weir_status (*wait)(void *context, weir_error *err);
+    /* Streams beside that order, each with its own; memory of one may be freed at once with free, which waits for all
+     * that was given to any of them. stream NULL: the order of everything else. */
+    weir_status (*stream_open)(void *context, void **out, weir_error *err);
+    void (*stream_close)(void *context, void *stream); /* waits */
+    weir_status (*stream_alloc)(void *context, void *stream, size_t bytes, void **out, weir_error *err);
+    weir_status (*stream_run)(void *context, void *stream, const wr_step *steps, int n, weir_error *err);
+    /* Events: a point in a stream, that other streams (event_join) and the caller (event_wait) can wait for. */
+    weir_status (*event_open)(void *context, void **out, weir_error *err);
+    void (*event_close)(void *context, void *event);
+    weir_status (*event_record)(void *context, void *event, void *stream, weir_error *err);
+    weir_status (*event_join)(void *context, void *event, void *stream, weir_error *err);
+    weir_status (*event_wait)(void *context, void *event, weir_error *err);
     /* The user's kernels. kernel_free waits for the work given so far. */
     weir_status (*kernel_new)(void *context, const wr_kernel_source *source, wr_kernel_binary *out, weir_error *err);
     void (*kernel_free)(void *context, wr_kernel_binary *kernel);
@@ -141,7 +153,7 @@ typedef struct wr_backend {
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 4 };
+enum { WR_BACKEND_VERSION = 5 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "array/internal.h"
+#include "array/stream.h"
 
 /* Below this a buffer lies behind its header: a scalar must not cost a page and a system call. */
 enum { PAGES_FROM_BYTES = 256 << 10, ALIGN = 64 };
@@ -133,19 +134,35 @@ weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err) {
     return WEIR_OK;
 }
 
-weir_status wr_buffer_new_on(weir_device *device, size_t bytes, wr_buffer **out, weir_error *err) {
-    if (wr_device_is_host(device)) return wr_buffer_new(bytes, out, err);
+static weir_status buffer_on(weir_device *device, weir_stream *stream, size_t bytes, wr_buffer **out, weir_error *err) {
     wr_buffer *b;
     WR_TRY(buffer_header(0, bytes, &b, err));
     b->device = device;
     b->kind = WR_BUFFER_DEVICE;
-    weir_status status = bytes ? wr_device_alloc(device, bytes, &b->data, err) : WEIR_OK;
+    weir_status status = WEIR_OK;
+    if (bytes)
+        status = stream ? wr_stream_alloc(stream, bytes, &b->data, err) : wr_device_alloc(device, bytes, &b->data, err);
     if (status != WEIR_OK) {
         wr_free(b);
         return status;
     }
+    b->writer = wr_stream_retain(stream);
     *out = b;
     return WEIR_OK;
+}
+
+weir_status wr_buffer_new_on(weir_device *device, size_t bytes, wr_buffer **out, weir_error *err) {
+    if (wr_device_is_host(device)) return wr_buffer_new(bytes, out, err);
+    return buffer_on(device, NULL, bytes, out, err);
+}
+
+weir_status wr_buffer_new_in(weir_stream *stream, size_t bytes, wr_buffer **out, weir_error *err) {
+    if (wr_device_is_host(stream->device)) return wr_buffer_new(bytes, out, err);
+    return buffer_on(stream->device, stream, bytes, out, err);
+}
+
+weir_status wr_buffer_settle(wr_buffer *buffer, weir_error *err) {
+    return buffer->writer ? wr_stream_settle(buffer->writer, err) : WEIR_OK;
 }
 
 weir_status wr_buffer_view(void *data, size_t bytes, wr_buffer **out, weir_error *err) {
@@ -163,6 +180,7 @@ void wr_buffer_release(wr_buffer *buffer) {
     if (!buffer || atomic_fetch_sub_explicit(&buffer->count, 1, memory_order_acq_rel) != 1) return;
     if (buffer->kind == WR_BUFFER_PAGES) wr_pages_free(buffer->data, buffer->bytes);
     if (buffer->kind == WR_BUFFER_DEVICE) wr_device_free(buffer->device, buffer->data, buffer->bytes);
+    wr_stream_release(buffer->writer);
     wr_free(buffer->mirror);
     wr_free(buffer);
 }
@@ -178,7 +196,7 @@ const void *wr_buffer_host(wr_buffer *buffer) {
     if (!buffer->device) return buffer->data;
     if (!buffer->mirror) buffer->mirror = wr_malloc(buffer->bytes);
     weir_error fault;
-    if (!buffer->mirror ||
+    if (!buffer->mirror || wr_buffer_settle(buffer, &fault) != WEIR_OK ||
         wr_device_download(buffer->device, buffer->mirror, buffer->data, buffer->bytes, &fault) != WEIR_OK)
         return NULL;
     return buffer->mirror;

@@ -342,11 +342,14 @@ static weir_status build(wr_compiler *c, const wr_program_options *options, wr_p
         }
     }
     bases[0] = program->arena;
-    for (int i = 0; i < c->n_leaves; i++) bases[1 + i] = c->leaves[i]->data;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < c->n_leaves; i++) {
+        bases[1 + i] = c->leaves[i]->data;
+        if (status == WEIR_OK) status = wr_buffer_settle(c->leaves[i], err); /* programs know nothing of streams */
+    }
     wr_program_bind(program, bindings, bases);
     const wr_runtime *runtime = c->device->backend->runtime;
-    weir_status status = WEIR_OK;
-    if (runtime && !wr_trace_times())
+    if (status == WEIR_OK && runtime && !wr_trace_times())
         status = runtime->graph_new(c->device->context, program->steps, program->n_steps, &program->graph, err);
     if (status != WEIR_OK) {
         wr_program_free(program);

@@ -1,13 +1,15 @@
 /* Evaluation of ad-hoc graphs: a structural key, a bounded cache of programs, results in buffers of their own.
  *
  * A program in use is out of the cache, so threads never share one; two that evaluate equal graphs at once compile
- * twice and both programs come to rest in the cache. Programs in it hold no buffers. Activations of all evaluations
- * of a device lie in one arena that grows as needed; the run lock guards it. */
+ * twice and both programs come to rest in the cache. Programs in it hold no buffers. Activations of the evaluations
+ * of a device lie in one arena that grows as needed, those of each stream in one of its own: their work is in order, so
+ * the next may use the memory again before the last is done. */
 #include <pthread.h>
 #include <string.h>
 
 #include "array/compile.h"
 #include "array/custom.h"
+#include "array/stream.h"
 
 /* Enough for the distinct steps of ad-hoc work; a program takes some 500 bytes a step. Larger ones are not kept. */
 enum { N_ENTRIES = 64, KEEP_PROGRAM_BYTES = 4 << 20, KEEP_ARENA_BYTES = 64 << 20 };
@@ -24,9 +26,7 @@ struct wr_program_cache {
     pthread_mutex_t lock; /* entries */
     entry entries[N_ENTRIES];
     uint64_t clock;
-    pthread_mutex_t run_lock; /* arena */
-    void *arena;
-    size_t arena_bytes;
+    wr_eval_arena arena; /* of evaluations without a stream */
 };
 
 weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads, weir_device **out, weir_error *err) {
@@ -46,8 +46,9 @@ weir_status wr_device_open(const wr_backend *backend, int ordinal, int n_threads
         return status;
     }
     pthread_mutex_init(&cache->lock, NULL);
-    pthread_mutex_init(&cache->run_lock, NULL);
+    pthread_mutex_init(&cache->arena.lock, NULL);
     pthread_mutex_init(&d->kernels_lock, NULL);
+    pthread_mutex_init(&d->streams_lock, NULL);
     d->backend = backend;
     d->cache = cache;
     *out = d;
@@ -61,22 +62,28 @@ static void free_entry(entry *e) {
     e->key = NULL;
 }
 
-/* With the run lock held, or alone. */
-static size_t drop_arena(weir_device *device) {
-    struct wr_program_cache *cache = device->cache;
-    size_t bytes = cache->arena_bytes;
-    wr_device_free(device, cache->arena, bytes);
-    cache->arena = NULL;
-    cache->arena_bytes = 0;
+/* With its lock held, or alone. */
+static size_t drop_arena(weir_device *device, wr_eval_arena *arena) {
+    size_t bytes = arena->bytes;
+    wr_device_free(device, arena->data, bytes);
+    arena->data = NULL;
+    arena->bytes = 0;
     return bytes;
 }
 
-/* The lock may be this thread's own: an evaluation that finds no memory for its arena has freed the old one. */
+static size_t try_drop(weir_device *device, wr_eval_arena *arena) {
+    if (pthread_mutex_trylock(&arena->lock) != 0) return 0;
+    size_t bytes = drop_arena(device, arena);
+    pthread_mutex_unlock(&arena->lock);
+    return bytes;
+}
+
+/* A lock may be this thread's own: an evaluation that finds no memory for its arena has freed the old one. */
 bool wr_device_drop_arena(weir_device *device) {
-    struct wr_program_cache *cache = device->cache;
-    if (pthread_mutex_trylock(&cache->run_lock) != 0) return false;
-    size_t bytes = drop_arena(device);
-    pthread_mutex_unlock(&cache->run_lock);
+    size_t bytes = try_drop(device, &device->cache->arena);
+    pthread_mutex_lock(&device->streams_lock);
+    for (weir_stream *s = device->streams; s; s = s->next) bytes += try_drop(device, &s->arena);
+    pthread_mutex_unlock(&device->streams_lock);
     return bytes > 0;
 }
 
@@ -90,9 +97,12 @@ weir_status weir_clear_cache(weir_device *device, size_t *bytes, weir_error *err
     memset(cache->entries, 0, sizeof old);
     pthread_mutex_unlock(&cache->lock);
     for (int i = 0; i < N_ENTRIES; i++) free_entry(&old[i]);
-    pthread_mutex_lock(&cache->run_lock);
-    size_t freed = drop_arena(device);
-    pthread_mutex_unlock(&cache->run_lock);
+    pthread_mutex_lock(&cache->arena.lock);
+    size_t freed = drop_arena(device, &cache->arena);
+    pthread_mutex_unlock(&cache->arena.lock);
+    pthread_mutex_lock(&device->streams_lock);
+    for (weir_stream *s = device->streams; s; s = s->next) freed += try_drop(device, &s->arena);
+    pthread_mutex_unlock(&device->streams_lock);
     if (device->backend->runtime) WR_TRY(device->backend->runtime->trim(device->context, &freed, err));
     if (bytes) *bytes = freed;
     return WEIR_OK;
@@ -102,12 +112,13 @@ void weir_device_close(weir_device *device) {
     if (!device) return;
     struct wr_program_cache *cache = device->cache;
     for (int i = 0; i < N_ENTRIES; i++) free_entry(&cache->entries[i]);
-    drop_arena(device);
+    drop_arena(device, &cache->arena);
     wr_device_unload_kernels(device);
     if (device->backend->runtime) device->backend->runtime->close(device->context);
     pthread_mutex_destroy(&cache->lock);
-    pthread_mutex_destroy(&cache->run_lock);
+    pthread_mutex_destroy(&cache->arena.lock);
     pthread_mutex_destroy(&device->kernels_lock);
+    pthread_mutex_destroy(&device->streams_lock);
     wr_free(cache);
     wr_pool_close(device->pool);
     wr_free(device);
@@ -213,45 +224,62 @@ static void put_in(struct wr_program_cache *cache, const key *k, wr_program *pro
 
 /* ---- evaluation ---- */
 
-static weir_status run_bound(weir_device *device, wr_program *program, void **bases, weir_error *err) {
-    struct wr_program_cache *cache = device->cache;
+/* With the arena's lock held. */
+static weir_status grow_arena(weir_device *device, weir_stream *stream, wr_eval_arena *arena, size_t bytes,
+                              weir_error *err) {
+    if (bytes <= arena->bytes) return WEIR_OK;
+    drop_arena(device, arena);
+    weir_status status = stream && stream->handle ? wr_stream_alloc(stream, bytes, &arena->data, err)
+                                                  : wr_device_alloc(device, bytes, &arena->data, err);
+    if (status == WEIR_OK)
+        arena->bytes = bytes;
+    else
+        wr_err_context(err, "intermediate results of an evaluation");
+    return status;
+}
+
+static weir_status run_bound(weir_device *device, weir_stream *stream, wr_program *program, void **bases,
+                             weir_error *err) {
+    wr_eval_arena *arena = stream ? &stream->arena : &device->cache->arena;
     weir_status status = WEIR_OK;
-    pthread_mutex_lock(&cache->run_lock);
-    if (program->arena_bytes > cache->arena_bytes) {
-        drop_arena(device);
-        status = wr_device_alloc(device, program->arena_bytes, &cache->arena, err);
-        if (status == WEIR_OK)
-            cache->arena_bytes = program->arena_bytes;
-        else
-            wr_err_context(err, "intermediate results of an evaluation");
-    }
+    pthread_mutex_lock(&arena->lock);
+    if (stream && stream->closed) status = WR_FAIL(err, WEIR_E_STATE, "weir_eval_async: the stream was closed");
+    if (status == WEIR_OK) status = grow_arena(device, stream, arena, program->arena_bytes, err);
     if (status == WEIR_OK) {
-        bases[0] = cache->arena;
+        bases[0] = arena->data;
         wr_program_bind(program, program->bindings, bases);
-        status = wr_program_run(program, err);
+        if (stream && stream->handle)
+            status = wr_stream_run(stream, program->steps, program->n_steps, err);
+        else
+            status = wr_program_run(program, err);
     }
-    if (cache->arena_bytes > KEEP_ARENA_BYTES && wr_device_is_host(device)) drop_arena(device);
-    pthread_mutex_unlock(&cache->run_lock);
+    if (arena->bytes > KEEP_ARENA_BYTES && wr_device_is_host(device)) drop_arena(device, arena);
+    pthread_mutex_unlock(&arena->lock);
     return status;
 }
 
 /* Buffers for the results, the run, and the arrays take their data. */
-static weir_status run_program(weir_device *device, wr_program *program, wr_buffer **leaves, weir_array **arrays, int n,
-                               wr_arena *memory, weir_error *err) {
+static weir_status run_program(weir_device *device, weir_stream *stream, wr_program *program, wr_buffer **leaves,
+                               weir_array **arrays, int n, wr_arena *memory, weir_error *err) {
     int first = 1 + program->n_leaves, n_new = program->n_output_buffers, made = 0;
     void **bases = wr_arena_alloc(memory, (size_t)(first + n_new) * sizeof *bases);
     wr_buffer **fresh = wr_arena_alloc(memory, (size_t)n_new * sizeof *fresh);
     weir_status status = WEIR_OK;
     if (!bases || !fresh) status = WR_FAIL(err, WEIR_E_MEMORY, "no memory for evaluating");
-    for (int i = 0; i < program->n_leaves && status == WEIR_OK; i++) bases[1 + i] = leaves[i]->data;
+    for (int i = 0; i < program->n_leaves && status == WEIR_OK; i++) {
+        bases[1 + i] = leaves[i]->data;
+        if (leaves[i]->writer) status = wr_stream_join(leaves[i]->writer, stream, err);
+    }
     while (made < n_new && status == WEIR_OK) {
-        status = wr_buffer_new_on(device, program->output_bytes[made], &fresh[made], err);
+        size_t bytes = program->output_bytes[made];
+        status = stream ? wr_buffer_new_in(stream, bytes, &fresh[made], err)
+                        : wr_buffer_new_on(device, bytes, &fresh[made], err);
         if (status == WEIR_OK) {
             bases[first + made] = fresh[made]->data;
             made++;
         }
     }
-    if (status == WEIR_OK) status = run_bound(device, program, bases, err);
+    if (status == WEIR_OK) status = run_bound(device, stream, program, bases, err);
     for (int i = 0; i < n && status == WEIR_OK; i++) {
         int32_t base = program->output_base[i];
         wr_buffer *buffer = base >= first ? fresh[base - first] : leaves[base - 1];
@@ -277,8 +305,10 @@ static weir_status check(weir_array *const *arrays, int n, weir_error *err) {
     return WEIR_OK;
 }
 
-static weir_status eval(weir_array *const *arrays, int n, bool reference, weir_error *err) {
+static weir_status eval(weir_array *const *arrays, int n, weir_stream *stream, bool reference, weir_error *err) {
     WR_TRY(check(arrays, n, err));
+    if (stream && n > 0 && arrays[0]->graph->device != stream->device)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "weir_eval_async: arrays and stream are of different devices");
     wr_arena memory;
     wr_arena_init(&memory, EVAL_CAP_BYTES);
     weir_status status = WEIR_OK;
@@ -289,7 +319,10 @@ static weir_status eval(weir_array *const *arrays, int n, bool reference, weir_e
     wr_program *program = NULL;
     for (int i = 0; i < n; i++) {
         weir_array *a = arrays[i];
-        if (a->buffer && wr_is_contiguous(a->n_dims, a->shape, a->strides)) continue;
+        if (a->buffer && wr_is_contiguous(a->n_dims, a->shape, a->strides)) {
+            if (!stream) WR_TRY_GOTO(status, wr_buffer_settle(a->buffer, err), done);
+            continue;
+        }
         if (!todo && !(todo = wr_arena_alloc(&memory, (size_t)n * sizeof *todo))) {
             status = WR_FAIL(err, WEIR_E_MEMORY, "no memory for evaluating");
             goto done;
@@ -307,14 +340,18 @@ static weir_status eval(weir_array *const *arrays, int n, bool reference, weir_e
         wr_program_options options = {.reference = reference, .no_fusion = reference};
         WR_TRY_GOTO(status, wr_compile(todo, n_todo, &options, WR_COMPILE_EVAL, &program, NULL, err), done);
     }
-    status = run_program(device, program, leaves, todo, n_todo, &memory, err);
+    status = run_program(device, stream, program, leaves, todo, n_todo, &memory, err);
     put_in(device->cache, &k, program);
 done:
     wr_arena_deinit(&memory);
     return status;
 }
 
-weir_status weir_eval(weir_array *const *arrays, int n, weir_error *err) { return eval(arrays, n, false, err); }
+weir_status weir_eval(weir_array *const *arrays, int n, weir_error *err) { return eval(arrays, n, NULL, false, err); }
 weir_status weir_eval_reference(weir_array *const *arrays, int n, weir_error *err) {
-    return eval(arrays, n, true, err);
+    return eval(arrays, n, NULL, true, err);
+}
+weir_status weir_eval_async(weir_array *const *arrays, int n, weir_stream *stream, weir_error *err) {
+    if (!stream) return WR_FAIL(err, WEIR_E_ARGUMENT, "weir_eval_async: the stream is NULL");
+    return eval(arrays, n, stream, false, err);
 }

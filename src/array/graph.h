@@ -22,10 +22,16 @@ typedef struct wr_buffer {
         WR_BUFFER_DEVICE
     } kind;
     void *mirror; /* host copy of device memory, made when it is asked for */
+    /* The stream that computes it, held; NULL: it is there. Set before anyone else sees the buffer. */
+    weir_stream *writer;
 } wr_buffer;
 weir_status wr_buffer_new(size_t bytes, wr_buffer **out, weir_error *err); /* in host memory, zeroed */
 /* Where the device's kernels can use it; zeroed. */
 weir_status wr_buffer_new_on(weir_device *device, size_t bytes, wr_buffer **out, weir_error *err);
+/* In the order of a stream of the device, which becomes its writer. */
+weir_status wr_buffer_new_in(weir_stream *stream, size_t bytes, wr_buffer **out, weir_error *err);
+/* Until it is computed; reports what went wrong. */
+weir_status wr_buffer_settle(wr_buffer *buffer, weir_error *err);
 weir_status wr_buffer_view(void *data, size_t bytes, wr_buffer **out, weir_error *err); /* borrowed */
 /* Copy into its start. */
 weir_status wr_buffer_write(wr_buffer *buffer, const void *data, size_t bytes, weir_error *err);
@@ -60,6 +66,8 @@ struct weir_device {
     struct wr_program_cache *cache;
     pthread_mutex_t kernels_lock;
     struct weir_kernel *kernels; /* the user's, loaded now */
+    pthread_mutex_t streams_lock;
+    weir_stream *streams; /* the open ones */
 };
 /* A device over any backend; weir_device_open is this over the named one. ordinal: which of its kind. Close with
  * weir_device_close. */
@@ -89,7 +97,7 @@ weir_status wr_device_send(weir_device *device, void *to, const void *from_host,
 weir_status wr_device_fetch(weir_device *device, void *to_host, const void *from, size_t bytes, weir_error *err);
 weir_status wr_device_mark(weir_device *device, int which, weir_error *err);
 weir_status wr_device_wait_mark(weir_device *device, int which, weir_error *err);
-/* Free the arena that evaluations share, unless one runs now; false: there was nothing to free. */
+/* Free the arenas of evaluations, but those of which one is given just now; false: there was nothing to free. */
 bool wr_device_drop_arena(weir_device *device);
 /* Until all programs started so far are done. */
 weir_status wr_device_wait(weir_device *device, weir_error *err);

@@ -24,6 +24,12 @@ typedef struct wr_cuda_mark {
     int n_launched;
 } wr_cuda_mark;
 
+/* A stream beside the context's own. */
+typedef struct wr_cuda_stream {
+    CUstream stream;
+    struct wr_cuda_stream *next;
+} wr_cuda_stream;
+
 typedef struct wr_cuda_context {
     const wr_driver *driver;
     int ordinal;
@@ -31,8 +37,16 @@ typedef struct wr_cuda_context {
     CUcontext context;                    /* the primary one, retained */
     CUmodule modules[WR_CUDA_MAX_IMAGES]; /* one a kernel file */
     int n_modules;
-    CUstream stream;   /* all work of this context, in order */
+    CUstream stream;   /* work without a stream, in order */
     CUmemoryPool pool; /* of the array runtime */
+
+    /* Streams (stream.c). While there are others than the context's own, memory is freed in the order of a stream of
+     * its own, which waits for all of them. */
+    pthread_mutex_t streams_lock;
+    wr_cuda_stream *streams;
+    CUstream freeing;
+    CUevent fence;
+
     wr_cuda_traits traits;
 
     pthread_mutex_t functions_lock;
@@ -87,6 +101,26 @@ weir_status wr_cuda_graph_new(void *context, const wr_step *steps, int n, void *
 void wr_cuda_graph_free(void *context, void *graph);
 weir_status wr_cuda_graph_launch(void *context, void *graph, weir_error *err);
 weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err);
+
+/* stream.c */
+weir_status wr_cuda_stream_open(void *context, void **out, weir_error *err);
+void wr_cuda_stream_close(void *context, void *stream);
+weir_status wr_cuda_stream_alloc(void *context, void *stream, size_t bytes, void **out, weir_error *err);
+weir_status wr_cuda_stream_run(void *context, void *stream, const wr_step *steps, int n, weir_error *err);
+weir_status wr_cuda_event_open(void *context, void **out, weir_error *err);
+void wr_cuda_event_close(void *context, void *event);
+weir_status wr_cuda_event_record(void *context, void *event, void *stream, weir_error *err);
+weir_status wr_cuda_event_join(void *context, void *event, void *stream, weir_error *err);
+weir_status wr_cuda_event_wait(void *context, void *event, weir_error *err);
+/* With the device current. Free in the order of all streams; until all of them, and pending frees, are done. */
+void wr_cuda_free_ordered(wr_cuda_context *c, CUdeviceptr p);
+CUresult wr_cuda_settle(wr_cuda_context *c);
+/* memory.c, for it: from the pool, in the order of the stream. */
+weir_status wr_cuda_alloc_on(wr_cuda_context *c, CUstream stream, size_t bytes, void **out, weir_error *err);
+/* run.c, for it. */
+weir_status wr_cuda_run_on(wr_cuda_context *c, CUstream stream, const wr_step *steps, int n, weir_error *err);
+/* wait.c, for it: until the event is reached, without a prediction. */
+CUresult wr_cuda_poll_event(wr_cuda_context *c, CUevent event);
 
 /* custom.c */
 weir_status wr_cuda_kernel_new(void *context, const wr_kernel_source *source, wr_kernel_binary *out, weir_error *err);

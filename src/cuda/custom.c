@@ -244,7 +244,7 @@ void wr_cuda_kernel_free(void *context, wr_kernel_binary *kernel) {
     kernel->handle = NULL;
     if (!k) return;
     if (wr_cuda_enter(c, NULL) == WEIR_OK) {
-        c->driver->cuStreamSynchronize(c->stream); /* it may run still */
+        wr_cuda_settle(c); /* it may run still */
         c->driver->cuModuleUnload(k->module);
         wr_cuda_leave(c);
     }

@@ -96,6 +96,7 @@ weir_status wr_cuda_open(int ordinal, void **out, weir_error *err) {
     c->ordinal = ordinal;
     pthread_mutex_init(&c->functions_lock, NULL);
     pthread_mutex_init(&c->wait_lock, NULL);
+    pthread_mutex_init(&c->streams_lock, NULL);
     weir_status status = open_device(c, err);
     if (status != WEIR_OK) {
         wr_cuda_close(c);
@@ -111,9 +112,12 @@ void wr_cuda_close(void *context) {
     if (c->context && wr_cuda_enter(c, NULL) == WEIR_OK) {
         const wr_driver *d = c->driver;
         if (c->stream) d->cuStreamSynchronize(c->stream);
+        if (c->freeing) d->cuStreamSynchronize(c->freeing);
         if (c->pool) d->cuMemPoolDestroy(c->pool);
         for (int i = 0; i <= WR_RUNTIME_MARKS; i++)
             if (c->marks[i].event) d->cuEventDestroy(c->marks[i].event);
+        if (c->fence) d->cuEventDestroy(c->fence);
+        if (c->freeing) d->cuStreamDestroy(c->freeing);
         if (c->stream) d->cuStreamDestroy(c->stream);
         for (int i = 0; i < c->n_modules; i++) d->cuModuleUnload(c->modules[i]);
         wr_cuda_leave(c);
@@ -121,6 +125,7 @@ void wr_cuda_close(void *context) {
     if (c->context) c->driver->cuDevicePrimaryCtxRelease(c->device);
     pthread_mutex_destroy(&c->functions_lock);
     pthread_mutex_destroy(&c->wait_lock);
+    pthread_mutex_destroy(&c->streams_lock);
     wr_free(c);
 }
 

@@ -9,44 +9,48 @@ static weir_status too_large(wr_cuda_context *c, size_t bytes, weir_error *err) 
 }
 
 /* All kernels may read it: fresh memory is zeros. */
-static weir_status clear(wr_cuda_context *c, CUdeviceptr p, size_t bytes, weir_error *err) {
-    WR_CU(c->driver, cuMemsetD8Async(p, 0, bytes, c->stream), "clearing memory");
+static weir_status clear(wr_cuda_context *c, CUstream stream, CUdeviceptr p, size_t bytes, weir_error *err) {
+    WR_CU(c->driver, cuMemsetD8Async(p, 0, bytes, stream), "clearing memory");
     return WEIR_OK;
 }
 
-static weir_status alloc_pooled(wr_cuda_context *c, size_t bytes, void **out, weir_error *err) {
+static weir_status alloc_pooled(wr_cuda_context *c, CUstream stream, size_t bytes, void **out, weir_error *err) {
     CUdeviceptr p = 0;
-    CUresult result = c->driver->cuMemAllocFromPoolAsync(&p, bytes, c->pool, c->stream);
+    CUresult result = c->driver->cuMemAllocFromPoolAsync(&p, bytes, c->pool, stream);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what lies free in the pool in other sizes goes back first */
-        c->driver->cuStreamSynchronize(c->stream);
+        wr_cuda_settle(c);
         c->driver->cuMemPoolTrimTo(c->pool, 0);
-        result = c->driver->cuMemAllocFromPoolAsync(&p, bytes, c->pool, c->stream);
+        result = c->driver->cuMemAllocFromPoolAsync(&p, bytes, c->pool, stream);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return too_large(c, bytes, err);
     if (result != CUDA_SUCCESS) return wr_driver_fail(c->driver, result, "allocating memory", __FILE__, __LINE__, err);
-    weir_status status = clear(c, p, bytes, err);
+    weir_status status = clear(c, stream, p, bytes, err);
     if (status != WEIR_OK) {
-        c->driver->cuMemFreeAsync(p, c->stream);
+        c->driver->cuMemFreeAsync(p, stream);
         return status;
     }
     *out = (void *)p;
     return WEIR_OK;
 }
 
-weir_status wr_cuda_alloc(void *context, size_t bytes, void **out, weir_error *err) {
-    wr_cuda_context *c = context;
+weir_status wr_cuda_alloc_on(wr_cuda_context *c, CUstream stream, size_t bytes, void **out, weir_error *err) {
     *out = NULL;
     WR_TRY(wr_cuda_enter(c, err));
-    weir_status status = alloc_pooled(c, bytes ? bytes : 1, out, err);
+    weir_status status = alloc_pooled(c, stream, bytes ? bytes : 1, out, err);
     wr_cuda_leave(c);
     return status;
+}
+
+weir_status wr_cuda_alloc(void *context, size_t bytes, void **out, weir_error *err) {
+    wr_cuda_context *c = context;
+    return wr_cuda_alloc_on(c, c->stream, bytes, out, err);
 }
 
 void wr_cuda_free(void *context, void *p, size_t bytes) {
     (void)bytes;
     wr_cuda_context *c = context;
     if (!p || wr_cuda_enter(c, NULL) != WEIR_OK) return;
-    c->driver->cuMemFreeAsync((CUdeviceptr)p, c->stream);
+    wr_cuda_free_ordered(c, (CUdeviceptr)p);
     wr_cuda_leave(c);
 }
 
@@ -54,13 +58,13 @@ static weir_status alloc_lasting(wr_cuda_context *c, size_t bytes, void **out, w
     CUdeviceptr p = 0;
     CUresult result = c->driver->cuMemAlloc(&p, bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        c->driver->cuStreamSynchronize(c->stream);
+        wr_cuda_settle(c);
         c->driver->cuMemPoolTrimTo(c->pool, 0);
         result = c->driver->cuMemAlloc(&p, bytes);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return too_large(c, bytes, err);
     if (result != CUDA_SUCCESS) return wr_driver_fail(c->driver, result, "allocating memory", __FILE__, __LINE__, err);
-    weir_status status = clear(c, p, bytes, err);
+    weir_status status = clear(c, c->stream, p, bytes, err);
     if (status != WEIR_OK) {
         c->driver->cuMemFree(p);
         return status;
@@ -154,7 +158,7 @@ weir_status wr_cuda_trim(void *context, size_t *bytes, weir_error *err) {
     *bytes = 0;
     WR_TRY(wr_cuda_wait(c, err)); /* frees that are pending come first */
     WR_TRY(wr_cuda_enter(c, err));
-    CUresult result = c->driver->cuStreamSynchronize(c->stream);
+    CUresult result = wr_cuda_settle(c);
     if (result == CUDA_SUCCESS)
         result = c->driver->cuMemPoolGetAttribute(c->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
     if (result == CUDA_SUCCESS) result = c->driver->cuMemPoolTrimTo(c->pool, 0);

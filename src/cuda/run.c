@@ -1,10 +1,13 @@
 /* Owns launching: the steps of a program one by one, or as the nodes of a graph. Both go through the same launch
  * functions of the kernel rows, so that they cannot differ. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "cuda/context.h"
 
 struct wr_launcher {
     wr_cuda_context *context;
+    CUstream stream;
     CUgraph graph;    /* NULL: start at once */
     CUgraphNode last; /* of the chain so far */
     bool has_last;
@@ -15,7 +18,7 @@ enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
 
 /* Every kernel of ours waits for the kernels before it itself (wr_grid_wait), so its beginning may overlap their end.
  */
-static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full; }
+static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full && !getenv("WR_NO_OVERLAP"); }
 
 static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -27,7 +30,7 @@ static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec
                              .blockDimY = spec->block[1],
                              .blockDimZ = spec->block[2],
                              .sharedMemBytes = (unsigned)spec->shared_bytes,
-                             .hStream = l->context->stream,
+                             .hStream = l->stream,
                              .attrs = &attribute,
                              .numAttrs = overlaps(l) ? 1 : 0};
     WR_CU(l->context->driver, cuLaunchKernelEx(&config, spec->function, spec->params, NULL), spec->name);
@@ -99,13 +102,18 @@ static weir_status launch_steps(wr_launcher *l, const wr_step *steps, int n, wei
     return WEIR_OK;
 }
 
-weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err) {
-    wr_launcher l = {.context = context};
-    WR_TRY(wr_cuda_enter(context, err));
-    wr_cuda_expect(context, NULL);
+weir_status wr_cuda_run_on(wr_cuda_context *c, CUstream stream, const wr_step *steps, int n, weir_error *err) {
+    wr_launcher l = {.context = c, .stream = stream};
+    WR_TRY(wr_cuda_enter(c, err));
     weir_status status = launch_steps(&l, steps, n, err);
-    wr_cuda_leave(context);
+    wr_cuda_leave(c);
     return status;
+}
+
+weir_status wr_cuda_run(void *context, const wr_step *steps, int n, weir_error *err) {
+    wr_cuda_context *c = context;
+    wr_cuda_expect(c, NULL);
+    return wr_cuda_run_on(c, c->stream, steps, n, err);
 }
 
 static weir_status make_graph(wr_cuda_context *c, CUgraph *graph, const wr_step *steps, int n, wr_cuda_graph *g,
@@ -120,7 +128,9 @@ static weir_status make_graph(wr_cuda_context *c, CUgraph *graph, const wr_step 
 
 weir_status wr_cuda_graph_new(void *context, const wr_step *steps, int n, void **out, weir_error *err) {
     wr_cuda_context *c = context;
+    const char *graphs = getenv("WEIR_CUDA_GRAPHS");
     *out = NULL;
+    if (graphs && !strcmp(graphs, "0")) return WEIR_OK; /* the reference path: kernels are started one by one */
     wr_cuda_graph *g = wr_calloc(1, sizeof *g);
     if (!g) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a graph of %d steps", n);
     weir_status status = wr_cuda_enter(c, err);

@@ -126,3 +126,16 @@ weir_status wr_cuda_wait(void *context, weir_error *err) {
     wr_cuda_leave(c);
     return result == CUDA_SUCCESS ? WEIR_OK : failed(c, result, __LINE__, err);
 }
+
+CUresult wr_cuda_poll_event(wr_cuda_context *c, CUevent event) {
+    enum { SPIN_NS = 50000 };
+    uint64_t start = wr_cuda_now_ns(), now;
+    CUresult result;
+    while ((result = c->driver->cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
+        now = wr_cuda_now_ns();
+        if (now - start < SPIN_NS) continue;
+        uint64_t pause = (now - start) / 16;
+        sleep_until(now + (pause < MAX_POLL_SLEEP_NS ? pause : MAX_POLL_SLEEP_NS));
+    }
+    return result;
+}

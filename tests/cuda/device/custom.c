@@ -209,7 +209,7 @@ static void same_name(weir_device *device) {
 
 /* What the emulated compiler cannot: two kernels of one name and different types in one graph, templates. */
 static void types(weir_device *device) {
-    static const char typed[] = "extern \"C\" __global__ void twice(const T *x, T *out, int n) {\n"
+    static const char typed[] = "extern \"C\" __global__ void twice(const TYPE *x, TYPE *out, int n) {\n"
                                 "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
                                 "    if (i < n) out[i] = x[i] + x[i];\n"
                                 "}\n";
@@ -217,7 +217,8 @@ static void types(weir_device *device) {
                                    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
                                    "    if (i < n) out[i] = x[i] * T(BY);\n"
                                    "}\n";
-    static const char *const flags[] = {"-DT=float", "-DT=int"}, *const names[] = {"scale<float, 3>", "scale<int, 5>"};
+    static const char *const flags[] = {"-DTYPE=float", "-DTYPE=int"}, *const names[] = {"scale<float, 3>",
+                                                                                         "scale<int, 5>"};
     weir_kernel *k[4];
     weir_graph *g;
     for (int i = 0; i < 2; i++) {

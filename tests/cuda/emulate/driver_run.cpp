@@ -321,43 +321,44 @@ CUresult cuEventDestroy(CUevent e) {
     counted([](wr_emulate_live &l) { l.events--; });
     return injected;
 }
+static std::shared_ptr<CUevent_st::record> latest_of(CUevent e) {
+    const std::lock_guard<std::mutex> locked(e->lock);
+    return e->latest;
+}
 CUresult cuEventRecord(CUevent e, CUstream s) {
     ENTER(OTHER);
+    auto r = std::make_shared<CUevent_st::record>();
     {
         const std::lock_guard<std::mutex> locked(e->lock);
-        e->recorded++;
+        e->latest = r;
     }
     submit(stream_of(s), [=] {
-        const std::lock_guard<std::mutex> locked(e->lock);
-        e->reached++;
-        e->ms = now_ms();
-        e->changed.notify_all();
+        const double now = now_ms();
+        {
+            const std::lock_guard<std::mutex> locked(e->lock);
+            e->ms = now;
+        }
+        const std::lock_guard<std::mutex> locked(r->lock);
+        r->reached = true;
+        r->changed.notify_all();
     });
     return CUDA_SUCCESS;
 }
 CUresult cuEventQuery(CUevent e) {
     ENTER(WAITS);
-    const std::lock_guard<std::mutex> locked(e->lock);
-    return e->reached == e->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    const auto r = latest_of(e);
+    if (!r) return CUDA_SUCCESS;
+    const std::lock_guard<std::mutex> locked(r->lock);
+    return r->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent e) {
     ENTER(WAITS);
-    std::unique_lock<std::mutex> locked(e->lock);
-    const long wanted = e->recorded;
-    e->changed.wait(locked, [&] { return e->reached >= wanted; });
+    if (const auto r = latest_of(e)) r->wait();
     return CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
     ENTER(OTHER);
-    long wanted;
-    {
-        const std::lock_guard<std::mutex> locked(e->lock);
-        wanted = e->recorded;
-    }
-    submit(stream_of(s), [=] {
-        std::unique_lock<std::mutex> locked(e->lock);
-        e->changed.wait(locked, [&] { return e->reached >= wanted; });
-    });
+    if (const auto r = latest_of(e)) submit(stream_of(s), [r] { r->wait(); });
     return CUDA_SUCCESS;
 }
 CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {

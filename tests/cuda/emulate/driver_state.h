@@ -43,10 +43,19 @@ struct CUstream_st {
     bool busy = false, closing = false;
     std::thread worker;
 };
+/* Who waits for an event waits for its latest record at that time, in whichever stream that is. */
 struct CUevent_st {
+    struct record {
+        std::mutex lock;
+        std::condition_variable changed;
+        bool reached = false;
+        void wait() {
+            std::unique_lock<std::mutex> locked(lock);
+            changed.wait(locked, [&] { return reached; });
+        }
+    };
     std::mutex lock;
-    std::condition_variable changed;
-    long recorded = 0, reached = 0; /* records given, and those whose place in the stream has come */
+    std::shared_ptr<record> latest; /* none: the event counts as reached */
     double ms = 0;
 };
 
