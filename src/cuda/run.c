@@ -18,7 +18,7 @@ enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
 
 /* Every kernel of ours waits for the kernels before it itself (wr_grid_wait), so its beginning may overlap their end.
  */
-static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full && !getenv("WR_NO_OVERLAP"); }
+static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full; }
 
 static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
