@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "array/compile.h"
+#include "array/custom.h"
 
 static const char *setting(void) {
     const char *text = getenv("WEIR_TRACE");
@@ -60,6 +61,7 @@ void wr_trace_program(const wr_program *program) {
         char out[192], name[320];
         int n = snprintf(name, sizeof name, "%s ", wr_ops[step->op].name);
         if (step->op == WR_OP_FUSED) describe_fused(step, name + n, sizeof name - (size_t)n);
+        if (step->op == WR_OP_CUSTOM) snprintf(name + n, sizeof name - (size_t)n, "%s", wr_step_kernel(step)->name);
         describe_tensor(&step->out, out, sizeof out);
         fprintf(stderr, "weir: %5d %c %s%s [%s] -> %s", i,
                 step->sync      ? '|'
@@ -100,6 +102,8 @@ static void label_step(const wr_program *program, int i, char *text) {
     } else if (step->op == WR_OP_FUSED) {
         text[n++] = ' ';
         n += describe_fused(step, text + n, (size_t)(LABEL - 40 - n));
+    } else if (step->op == WR_OP_CUSTOM) {
+        n += snprintf(text + n, (size_t)(LABEL - n), " %.100s", wr_step_kernel(step)->name);
     }
     snprintf(text + n, (size_t)(LABEL - n), "%s [%s]", step_is_prepare(program, i) ? " prepare" : "", step->variant);
 }
