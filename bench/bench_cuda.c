@@ -1,6 +1,7 @@
 /* Times kernels of the CUDA backend through the runtime and prints one JSON line a case:
  *
- *   bench_cuda [--quick] [linear | attention | prefill ...]      default: all
+ *   bench_cuda [--quick] [linear | attention | prefill | nodes ...]      default: all
+ *   bench_cuda linear=FORMAT,ROWS,COLS,M                                 one case
  *
  * A case is one program of many calls of one op, replayed as a graph; weights, inputs and pages are cycled so that a
  * call finds none of its data in L2. us: microseconds a call, median of n replays; min and max show the spread.
@@ -208,6 +209,42 @@ static void bench_linears(weir_device *device) {
         bench_linear(device, 0, shapes[s][0], shapes[s][1], few, s == 4 ? 3 : 4);
 }
 
+/* linear=FORMAT,ROWS,COLS,M */
+static void bench_one_linear(weir_device *device, const char *text) {
+    char name[32];
+    long long rows, cols, m;
+    if (sscanf(text, "%31[^,],%lld,%lld,%lld", name, &rows, &cols, &m) == 4)
+        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+            if (!strcmp(formats[f].name, name)) {
+                bench_linear(device, (int)f, rows, cols, (int64_t[]){m}, 1);
+                return;
+            }
+    fprintf(stderr, "bench_cuda: \"%s\" is no FORMAT,ROWS,COLS,M\n", text);
+    exit(1);
+}
+
+/* ---- what a node costs ---- */
+
+static void bench_nodes(weir_device *device) {
+    enum { N_NODES = 400 };
+    weir_error err;
+    weir_graph *g;
+    wr_buffer *state, *x = random_floats(device, WEIR_DTYPE_F32, 64, 1);
+    check(weir_graph_new(device, &g, &err), &err);
+    check(wr_buffer_new_on(device, 256, &state, &err), &err);
+    int64_t n = 64;
+    weir_array *chain = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, state);
+    weir_array *from = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, x);
+    for (int i = 0; i < N_NODES; i++) chain = wr_store(chain, from);
+    timing t = time_outputs(&chain, 1, WR_OP_STORE);
+    printf("{\"bench\":\"nodes\",\"us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,\"n\":%d,\"calls\":%d}\n", t.us / N_NODES,
+           t.min_us / N_NODES, t.max_us / N_NODES, t.n, N_NODES);
+    fflush(stdout);
+    weir_graph_free(g);
+    wr_buffer_release(state);
+    wr_buffer_release(x);
+}
+
 /* ---- attention ---- */
 
 enum { PAGE = 64 };
@@ -321,6 +358,8 @@ int main(int argc, char **argv) {
             all = false;
     }
     for (int i = all ? 0 : 1; i < (all ? 1 : argc); i++) {
+        if (all || !strcmp(argv[i], "nodes")) bench_nodes(device);
+        if (!all && !strncmp(argv[i], "linear=", 7)) bench_one_linear(device, argv[i] + 7);
         if (all || !strcmp(argv[i], "linear")) bench_linears(device);
         if (all || !strcmp(argv[i], "attention")) bench_decode(device);
         if (all || !strcmp(argv[i], "prefill")) bench_prefill(device);

@@ -2,6 +2,7 @@
  * never change bits (kernels/linear.h says what y is); tests force each of them. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -97,11 +98,13 @@ static double cost_of(const wr_decode_shape *s, const wr_decode_plan *p, int64_t
     double weights = units * (double)(s->slice_tiles * s->tile_bytes);
     /* 40 KB on their way keep a multiprocessor's share of the memory busy (its latency times its bandwidth). */
     int64_t resident_warps = (busy < resident_blocks ? busy : resident_blocks) * warps;
-    double few = 40e3 / (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
+    double few = (getenv("WR_NEED") ? atof(getenv("WR_NEED")) : 64e3) / (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
     int64_t x_cols = (p->chunks > 1 ? p->chunk_slices * s->slice_tiles : s->k_tiles) * WR_TILE_COLS;
     double l2 = (double)(busy * s->m * x_cols * 2);
     if (p->chunks > 1) l2 += units * (double)s->m * WR_TILE_ROWS * 4 * 2;
-    return weights * (few > 1 ? few : 1) + 0.3 * l2 + (p->chunks > 1 ? 40e3 : 0);
+    double per_warp = (double)(rounds * ceil_div((int64_t)p->group_tiles * p->chunk_slices, warps));
+    double spread = p->chunks > 1 ? (getenv("WR_SPREAD") ? atof(getenv("WR_SPREAD")) : 40e3) * per_warp : 0;
+    return weights * (few > 1 ? few : 1) + 0.3 * l2 + spread;
 }
 
 static void consider(const wr_decode_shape *s, wr_decode_plan p, double *best, wr_decode_plan *out) {

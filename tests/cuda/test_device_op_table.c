@@ -95,11 +95,12 @@ static int check_case(const devices *d, const wr_case *c, wr_case_maker maker, b
     weir_error err;
     snprintf(label, sizeof label, "%s -> %s, variant %d of %s", wr_ops[c->op].name, wr_describe(want).s, c->variant,
              weir_dtype_name(c->dtype));
+    if (getenv("WEIR_TEST_VERBOSE")) print_message("%s\n", label); /* a fault of a kernel ends the program */
     if (weir_eval_reference(&want, 1, &err) != WEIR_OK) fail_msg("%s: %s", label, err.message);
     int ran = 0;
     for (int reference = 0; reference < 2 && weir_array_size(want) > 0; reference++) {
         weir_array *got = make(d->cuda, c, maker, &ignored);
-        assert_non_null(got);
+        if (!got) break; /* a layout of the CPU's that the device keeps as published: another variant has it */
         weir_status status = reference ? weir_eval_reference(&got, 1, &err) : weir_eval(&got, 1, &err);
         const char *kind = reference ? "reference row" : "first row";
         const unsigned char *data = status == WEIR_OK ? weir_array_data(got) : NULL;

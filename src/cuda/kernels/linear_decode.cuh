@@ -243,10 +243,21 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void decode(const wr_linear_par
                 }
                 const u8 *from = next.tile + next.k * BYTES;
                 const int there = next.n - next.k;
+                if (k + AHEAD <= n_tiles && there >= AHEAD) { /* the common case without a question a tile */
 #pragma unroll
-                for (int i = 0; i < AHEAD; i++) {
-                    if (k + i < n_tiles) multiply_tile<KIND, NT>(c, ring[i], x, offset + 2 * WR_TILE_COLS * i);
-                    if (i < there) wr_tile_load<KIND>(ring[i], from + i * BYTES, lane);
+                    for (int i = 0; i < AHEAD; i++) {
+                        u32 w[WORDS]; /* the next load is on its way before this tile is worked on */
+#pragma unroll
+                        for (int j = 0; j < WORDS; j++) w[j] = ring[i][j];
+                        wr_tile_load<KIND>(ring[i], from + i * BYTES, lane);
+                        multiply_tile<KIND, NT>(c, w, x, offset + 2 * WR_TILE_COLS * i);
+                    }
+                } else {
+#pragma unroll
+                    for (int i = 0; i < AHEAD; i++) {
+                        if (k + i < n_tiles) multiply_tile<KIND, NT>(c, ring[i], x, offset + 2 * WR_TILE_COLS * i);
+                        if (i < there) wr_tile_load<KIND>(ring[i], from + i * BYTES, lane);
+                    }
                 }
                 next.k += AHEAD;
             }
