@@ -165,9 +165,11 @@ static weir_status describe(wr_cuda_context *c, CUfunction f, const char *name, 
     WR_CU(c->driver, cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)out->max_shared_bytes),
           name);
     size_t offset, bytes;
-    for (out->n_params = 0; c->driver->cuFuncGetParamInfo(f, (size_t)out->n_params, &offset, &bytes) == CUDA_SUCCESS;) {
+    for (out->n_params = 0; out->n_params <= WR_KERNEL_MAX_PARAMS; out->n_params++) {
+        CUresult result = c->driver->cuFuncGetParamInfo(f, (size_t)out->n_params, &offset, &bytes);
+        if (result == CUDA_ERROR_INVALID_VALUE) break; /* there is none with this number */
+        if (result != CUDA_SUCCESS) return wr_driver_fail(c->driver, result, name, __FILE__, __LINE__, err);
         if (out->n_params < WR_KERNEL_MAX_PARAMS) out->param_bytes[out->n_params] = bytes;
-        if (++out->n_params > WR_KERNEL_MAX_PARAMS) break;
     }
     return WEIR_OK;
 }
