@@ -2,6 +2,7 @@
  *
  *   bench_cuda [--quick] [linear | attention | prefill | nodes ...]      default: all
  *   bench_cuda linear=FORMAT,ROWS,COLS,M                                 one case
+ *   bench_cuda attention=BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM       one case
  *
  * A case is one program of many calls of one op, replayed as a graph; weights, inputs and pages are cycled so that a
  * call finds none of its data in L2. us: microseconds a call, median of n replays; min and max show the spread.
@@ -334,6 +335,16 @@ static void bench_decode(weir_device *device) {
     bench_attention(device, "attention", 1, 8192, 1, 3, 3, 64);
 }
 
+/* attention=BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM */
+static void bench_one_attention(weir_device *device, const char *text) {
+    long long n[6];
+    if (sscanf(text, "%lld,%lld,%lld,%lld,%lld,%lld", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6) {
+        fprintf(stderr, "bench_cuda: \"%s\" is no BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM\n", text);
+        exit(1);
+    }
+    bench_attention(device, n[2] > 64 ? "prefill" : "attention", n[0], n[1], n[2], n[3], n[4], n[5]);
+}
+
 static void bench_prefill(weir_device *device) {
     if (quick) {
         bench_attention(device, "prefill", 1, 192, 192, 2, 2, 64);
@@ -363,6 +374,7 @@ int main(int argc, char **argv) {
         if (all || !strcmp(argv[i], "linear")) bench_linears(device);
         if (all || !strcmp(argv[i], "attention")) bench_decode(device);
         if (all || !strcmp(argv[i], "prefill")) bench_prefill(device);
+        if (!all && !strncmp(argv[i], "attention=", 10)) bench_one_attention(device, argv[i] + 10);
     }
     weir_device_close(device);
     return 0;

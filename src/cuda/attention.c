@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
-    SMALLEST_SPAN_BLOCKS = 2,     /* as in attention.cuh: no span has fewer blocks */
     PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
@@ -60,14 +60,15 @@ static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Keys that a sequence can have. */
 static int64_t keys_of(const wr_step *step) { return min_i64(step->in[3].shape[1] * step->in[1].shape[1], INT32_MAX); }
 
-/* An upper bound of the spans of a tile. Rows of one tile lie close together; a window shortens it, which is left out.
- */
+/* An upper bound of the spans of a tile, as attention.cuh cuts them. Rows of one tile lie close together; a window
+ * shortens it, which is left out. */
 static int64_t max_spans(int64_t n_keys, int block) {
-    int64_t units = n_keys / (block * SMALLEST_SPAN_BLOCKS) + 1;
-    return units <= 8     ? units
-           : units <= 32  ? 8 + (units - 8 + 1) / 2
-           : units <= 256 ? 20 + (units - 32 + 3) / 4
-                          : 76 + (units - 256 + 7) / 8;
+    int64_t blocks = n_keys / block + 1;
+    return blocks <= 8     ? blocks
+           : blocks <= 32  ? 8 + (blocks - 8 + 1) / 2
+           : blocks <= 128 ? 20 + (blocks - 32 + 3) / 4
+           : blocks <= 512 ? 44 + (blocks - 128 + 7) / 8
+                           : 92 + (blocks - 512 + 15) / 16;
 }
 
 static size_t shared_bytes_of(const instance *in, int tall) {
@@ -104,12 +105,14 @@ static bool make_plan(const wr_step *step, plan *out) {
     out->shared_bytes = shared_bytes_of(out->instance, out->tall);
     if (out->shared_bytes > traits->shared_bytes) return false;
     out->blocks = (int64_t)traits->n_sm * out->instance->per_sm[out->tall];
+    if (getenv("WR_PER_SM"))
+        out->blocks = (int64_t)traits->n_sm * min_i64(out->instance->per_sm[out->tall], atoi(getenv("WR_PER_SM")));
     int tile_rows = out->tall ? 32 : 16;
     /* A run of n rows has at most ceil(n * group / tile_rows) tiles. */
     out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
     int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
-    out->inline_rows = INLINE_UNITS * 4 / out->instance->value_dim;
+    out->inline_rows = (getenv("WR_INLINE") ? atoi(getenv("WR_INLINE")) : INLINE_UNITS) * 4 / out->instance->value_dim;
     out->merges = out->max_partial_rows > 0 && min_i64(rows * out->group, tile_rows) > out->inline_rows;
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
     if (out->max_items * kv_heads > INT32_MAX || out->max_tiles > INT32_MAX) return false;

@@ -29,27 +29,30 @@ WR_DEVICE constexpr int wr_attn_block(int head_dim) { return head_dim >= 192 ? 6
 
 /* ---- spans ----
  * Short ones first, so that a short context is shared by several multiprocessors; long ones later, so that there are
- * few partial results. Blocks of 128: 256 keys up to 2,048, 512 up to 8,192, 1,024 up to 65,536, then 2,048.
- * Blocks of 64: half of all that. */
-enum { WR_ATTN_UNIT_SPAN = 2 }; /* blocks of a span of the first tier; the next tiers double it */
-/* In units (spans of the first tier): 8, 32 and 256 units end the tiers. */
+ * few partial results. Blocks of 128: 128 keys up to 1,024, 256 up to 4,096, 512 up to 16,384, 1,024 up to 65,536, then
+ * 2,048. Blocks of 64: half of all that. */
 
-/* The span that holds the unit, and the first unit of a span. */
-WR_DEVICE constexpr int wr_attn_span_of_unit(i64 u) {
-    return u < 8     ? (int)u
-           : u < 32  ? (int)(8 + (u - 8) / 2)
-           : u < 256 ? (int)(20 + (u - 32) / 4)
-                     : (int)(76 + (u - 256) / 8);
+/* The span that holds block b; the first block of span s (its end is the first block of span s + 1). The host's
+ * max_spans (cuda/attention.c) says the same. */
+WR_DEVICE constexpr int wr_attn_span_of(i64 b) {
+    return b < 8     ? (int)b
+           : b < 32  ? (int)(8 + (b - 8) / 2)
+           : b < 128 ? (int)(20 + (b - 32) / 4)
+           : b < 512 ? (int)(44 + (b - 128) / 8)
+                     : (int)(92 + (b - 512) / 16);
 }
-WR_DEVICE constexpr i64 wr_attn_unit_of_span(int s) {
-    return s < 8 ? s : s < 20 ? 8 + (i64)(s - 8) * 2 : s < 76 ? 32 + (i64)(s - 20) * 4 : 256 + (i64)(s - 76) * 8;
+WR_DEVICE constexpr i64 wr_attn_span_begin(int s) {
+    return s < 8    ? s
+           : s < 20 ? 8 + (i64)(s - 8) * 2
+           : s < 44 ? 32 + (i64)(s - 20) * 4
+           : s < 92 ? 128 + (i64)(s - 44) * 8
+                    : 512 + (i64)(s - 92) * 16;
 }
-/* The span that holds block b; the first block of span s (its end is the first block of span s + 1). */
-WR_DEVICE constexpr int wr_attn_span_of(i64 b) { return wr_attn_span_of_unit(b / WR_ATTN_UNIT_SPAN); }
-WR_DEVICE constexpr i64 wr_attn_span_begin(int s) { return wr_attn_unit_of_span(s) * WR_ATTN_UNIT_SPAN; }
-static_assert(wr_attn_unit_of_span(8) == 8 && wr_attn_unit_of_span(20) == 32 && wr_attn_unit_of_span(76) == 256,
+static_assert(wr_attn_span_begin(8) == 8 && wr_attn_span_begin(20) == 32 && wr_attn_span_begin(44) == 128 &&
+                  wr_attn_span_begin(92) == 512,
               "tiers meet");
-static_assert(wr_attn_span_of_unit(8) == 8 && wr_attn_span_of_unit(32) == 20 && wr_attn_span_of_unit(256) == 76,
+static_assert(wr_attn_span_of(8) == 8 && wr_attn_span_of(32) == 20 && wr_attn_span_of(128) == 44 &&
+                  wr_attn_span_of(512) == 92,
               "tiers meet");
 
 /* The first and the last key that a row sees; last < first: none. n_keys: positions from there on hold nothing. */

@@ -289,44 +289,74 @@ WR_DEVICE i32 page_at(const wr_attn_params *p, const decode_item *it, i64 i) {
 }
 
 /* Starts copies of one block's keys (or values) of one head: BK rows of N elements to rows of N + 8 at `to`. Rows that
- * no query row sees become zeros. */
+ * no query row sees become zeros. A block of threads has one warp a scheduler, so that every instruction here delays
+ * the block's items: addresses are sums of few things. */
 template <int N, int BK>
 WR_DEVICE void load_block(const wr_attn_params *p, const decode_item *it, const void *pool, int block, const i32 *page,
                           u8 *to) {
-    constexpr int PIECES = N / 8;
-    const u16 *from = (const u16 *)pool + (i64)it->head * N;
-    i64 key_stride = (i64)p->kv_heads * N;
-    int begin = it->from - block * BK, end = it->to - block * BK;
-    bool aligned = ((u64)pool & 15) == 0;
-#pragma unroll 4
-    for (int e = (int)threadIdx.x; e < BK * PIECES; e += THREADS) {
-        int r = e / PIECES, piece = e % PIECES;
-        i32 at = page[0];
-        if (BK > WR_ATTN_PAGE && r >= WR_ATTN_PAGE) at = page[BK / WR_ATTN_PAGE - 1];
-        bool valid = r >= begin && r <= end && at >= 0;
-        const u16 *source = from + ((i64)at * WR_ATTN_PAGE + r % WR_ATTN_PAGE) * key_stride + piece * 8;
-        u8 *target = to + r * (N * 2 + 16) + piece * 16;
-        if (aligned) {
-            wr_cp16_or_zero(wr_smem(target), valid ? (const void *)source : pool, valid);
-        } else {
-            for (int x = 0; x < 8; x++) ((u16 *)target)[x] = valid ? source[x] : 0;
+    constexpr int PIECES = N / 8, RISE = THREADS / PIECES, PASSES = (BK + RISE - 1) / RISE, ROW = N * 2 + 16;
+    const u32 key_bytes = (u32)p->kv_heads * (N * 2);
+    const int row = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
+    const int begin = it->from - block * BK, end = it->to - block * BK;
+    const u8 *base[BK / WR_ATTN_PAGE];
+    int last[BK / WR_ATTN_PAGE];
+#pragma unroll
+    for (int i = 0; i < BK / WR_ATTN_PAGE; i++) {
+        i64 first = ((i64)(page[i] < 0 ? 0 : page[i]) - i) * WR_ATTN_PAGE; /* of the pool, for row 0 of the block */
+        base[i] = (const u8 *)pool + first * key_bytes + (u32)(it->head * (N * 2) + piece * 16);
+        last[i] = page[i] < 0 ? -1 : end;
+    }
+    if (((u64)pool & 15) == 0) {
+        u32 offset = (u32)row * key_bytes, target = wr_smem(to) + (u32)(row * ROW + piece * 16);
+        if (THREADS % PIECES == 0 || row < RISE) {
+#pragma unroll
+            for (int i = 0; i < PASSES; i++) {
+                int r = row + i * RISE;
+                if (BK % RISE != 0 && r >= BK) break;
+                bool second =
+                    BK > WR_ATTN_PAGE && (WR_ATTN_PAGE % RISE == 0 ? i * RISE >= WR_ATTN_PAGE : r >= WR_ATTN_PAGE);
+                const u8 *source = second ? base[BK / WR_ATTN_PAGE - 1] : base[0];
+                bool valid = r >= begin && r <= (second ? last[BK / WR_ATTN_PAGE - 1] : last[0]);
+                wr_cp16_or_zero(target + (u32)(i * RISE * ROW), source + offset, valid);
+                offset += RISE * key_bytes;
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (int r = row; r < BK && row < RISE; r += RISE) {
+            bool second = BK > WR_ATTN_PAGE && r >= WR_ATTN_PAGE;
+            const u16 *source = (const u16 *)((second ? base[BK / WR_ATTN_PAGE - 1] : base[0]) + (u32)r * key_bytes);
+            u16 *target = (u16 *)(to + r * ROW + piece * 16);
+            bool valid = r >= begin && r <= (second ? last[BK / WR_ATTN_PAGE - 1] : last[0]);
+#pragma unroll 1
+            for (int x = 0; x < 8; x++) target[x] = valid ? source[x] : (u16)0;
         }
     }
     wr_cp_commit();
 }
 
-/* The query rows of the item in the type of the keys: MT * 16 rows of D + 8 elements at `to`, zeros after the last. */
+/* The query rows of the item in the type of the keys: MT * 16 rows of D + 8 elements at `to`, zeros after the last.
+ * They belong to the next group of copies. */
 template <int D, int KV, int MT> WR_DEVICE void load_queries(const wr_attn_params *p, const decode_item *it, u8 *to) {
-    bool words = p->q_type == KV && ((u64)p->q & 3) == 0;
-#pragma unroll 2
-    for (int e = (int)threadIdx.x; e < MT * 16 * (D / 2); e += THREADS) {
-        int r = e / (D / 2), d = e % (D / 2) * 2;
-        u32 two = 0;
-        if (r < it->item.n_rows) {
-            i64 at = ((i64)item_row(p, &it->item, r) * p->n_heads + item_head(p, &it->item, it->head, r)) * D + d;
-            two = words ? *(const u32 *)((const u16 *)p->q + at) : wr_attn_load_q2<KV>(p->q, at, p->q_type);
+    constexpr int PIECES = D / 8;
+    const bool vectors = p->q_type == KV && ((u64)p->q & 15) == 0;
+#pragma unroll 1
+    for (int e = (int)threadIdx.x; e < MT * 16 * PIECES; e += THREADS) {
+        int r = e / PIECES, piece = e % PIECES;
+        bool valid = r < it->item.n_rows;
+        u32 at = valid ? (u32)(it->item.first + r) : (u32)it->item.first, token = at / (u32)p->group;
+        i64 from =
+            ((i64)(it->item.row + (int)token) * p->n_heads + it->head * p->group + (int)(at - token * (u32)p->group)) *
+                D +
+            piece * 8;
+        u8 *target = to + r * (D * 2 + 16) + piece * 16;
+        if (vectors) {
+            wr_cp16_or_zero(wr_smem(target), (const u16 *)p->q + from, valid);
+        } else {
+#pragma unroll 1
+            for (int x = 0; x < 8; x += 2)
+                *(u32 *)(target + x * 2) = valid ? wr_attn_load_q2<KV>(p->q, from + x, p->q_type) : 0u;
         }
-        *(u32 *)(to + r * (D * 2 + 16) + d * 2) = two;
     }
 }
 
@@ -442,14 +472,24 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
         if (it->block <= it->last) {
 #pragma unroll
             for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, it->block * PAGES + i);
+            load_queries<D, KV, MT>(p, it, queries);
             load_block<D, BK>(p, it, p->k, it->block, page, keys);
             load_block<E, BK>(p, it, p->v, it->block, page, values);
         }
         const int n_tiles = (it->item.n_rows + 15) / 16; /* of MT */
-        load_queries<D, KV, MT>(p, it, queries);
         const u32 query_at = wr_smem(queries) + (u32)(lane % 16 * Q_ROW + lane / 16 * 16);
+        int row_from[MT][2], row_to[MT][2]; /* keys that this thread's rows see */
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                i64 pos = item_pos(p, it, m * 16 + g + 8 * h);
+                row_from[m][h] = (int)wr_attn_first_key(pos, p->window);
+                row_to[m][h] = (int)wr_attn_last_key(pos, p->max_pages * WR_ATTN_PAGE);
+            }
         u32 q[Q_SHARED ? 1 : MT][Q_SHARED ? 1 : D / 16][4];
-        if (!Q_SHARED) {
+        if (!Q_SHARED && it->block <= it->last) {
+            wr_cp_wait<1>();
             __syncthreads();
 #pragma unroll
             for (int m = 0; m < MT; m++)
@@ -522,9 +562,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                     bool gone = (warp * PAGES / 4 ? this_page[PAGES - 1] : this_page[0]) < 0;
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        i64 pos = item_pos(p, it, m * 16 + g + 8 * h);
-                        int from = (int)wr_attn_first_key(pos, p->window) - key0,
-                            to = (int)wr_attn_last_key(pos, p->max_pages * WR_ATTN_PAGE) - key0;
+                        int from = row_from[m][h] - key0, to = row_to[m][h] - key0;
 #pragma unroll
                         for (int n = 0; n < KEY_TILES; n++)
 #pragma unroll
