@@ -98,7 +98,8 @@ static double cost_of(const wr_decode_shape *s, const wr_decode_plan *p, int64_t
     double weights = units * (double)(s->slice_tiles * s->tile_bytes);
     /* 40 KB on their way keep a multiprocessor's share of the memory busy (its latency times its bandwidth). */
     int64_t resident_warps = (busy < resident_blocks ? busy : resident_blocks) * warps;
-    double few = (getenv("WR_NEED") ? atof(getenv("WR_NEED")) : 64e3) / (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
+    double few = (getenv("WR_NEED") ? atof(getenv("WR_NEED")) : 64e3) /
+                 (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
     int64_t x_cols = (p->chunks > 1 ? p->chunk_slices * s->slice_tiles : s->k_tiles) * WR_TILE_COLS;
     double l2 = (double)(busy * s->m * x_cols * 2);
     if (p->chunks > 1) l2 += units * (double)s->m * WR_TILE_ROWS * 4 * 2;
@@ -216,6 +217,37 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
     return wr_launch(launcher, &spec, err);
 }
 
+/* Trial: WR_LEAN=ahead,warps,blocks_per_sm */
+static bool lean_launch(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
+                        weir_status *status) {
+    int ahead, warps, per_sm;
+    const char *text = getenv("WR_LEAN");
+    if (!text || sscanf(text, "%d,%d,%d", &ahead, &warps, &per_sm) != 3) return false;
+    if (p->ids || p->m > 16 || p->slice_tiles != 8 || p->k_tiles % 8) return false;
+    if (warps < p->slices ? p->slices % warps : warps % p->slices) return false;
+    char name[64];
+    int nt = p->m <= 8 ? 1 : 2;
+    snprintf(name, sizeof(name), "wr_linear_%s_lean%d_%d", wr_linear_kind_name(p->kind), ahead, 8 * nt);
+    p->group_tiles = warps > p->slices ? warps / p->slices : 1;
+    p->units = p->group_tiles * p->slices;
+    p->warps = warps;
+    p->groups = (int32_t)ceil_div(p->row_tiles, p->group_tiles);
+    int64_t blocks = (int64_t)per_sm * wr_step_traits(step)->n_sm;
+    if (blocks > p->groups) blocks = p->groups;
+    p->stride = (int32_t)blocks;
+    p->unscale = wr_linear_kind_unscale(p->kind);
+    size_t shared = (size_t)(p->m * (p->k_tiles * 128 + 16) + 127) / 128 * 128 + (size_t)(2 * p->units * nt * 640);
+    wr_launch_spec spec = {.kernel = name,
+                           .blocks = blocks,
+                           .threads = 32 * warps,
+                           .shared_bytes = shared,
+                           .params = p,
+                           .params_bytes = sizeof(*p)};
+    if (shared > wr_step_traits(step)->shared_bytes) return false;
+    *status = wr_launch(launcher, &spec, err);
+    return true;
+}
+
 weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *forced, wr_launcher *launcher,
                                     weir_error *err) {
     wr_linear_params all;
@@ -229,6 +261,11 @@ weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *f
         p.y = (char *)all.y + y_offset;
         if (all.addend) p.addend = (const char *)all.addend + y_offset;
         p.partials = step->scratch;
+        weir_status status;
+        if (!forced && lean_launch(step, &p, launcher, err, &status)) {
+            if (status != WEIR_OK) return status;
+            continue;
+        }
         if (forced)
             plan = *forced;
         else if (!decode_plan_of(step, p.m, &plan))
