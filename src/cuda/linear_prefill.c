@@ -3,6 +3,7 @@
 #include "cuda/linear_prefill.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cuda/kernels/linear_prefill.h"
 #include "cuda/linear.h"
@@ -25,21 +26,19 @@ static bool built(int kind, int tokens) {
     }
 }
 
-/* Byte offsets of a block's shared memory: activations, weights, the turning of outputs, sums of slices, barriers,
- * rows of tokens. */
+/* Byte offsets of a block's shared memory: tokens, weights, the turning of outputs, sums of slices, barriers. */
 typedef struct layout {
-    size_t weights, turn, sums, bars, rows, end;
+    size_t weights, turn, sums, bars, end;
 } layout;
 static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     layout at;
-    size_t tokens = (size_t)p->tokens, halves = (size_t)p->halves, stages = (size_t)(p->stages * p->groups);
-    size_t others = ((size_t)p->groups - 1) * halves;
-    at.weights = stages * tokens * 128;
-    at.turn = at.weights + stages * 4 * halves * tile_bytes;
+    size_t tokens = (size_t)p->tokens, halves = (size_t)p->halves, groups = (size_t)p->groups;
+    size_t others = (groups - 1) * halves, weight_stages = groups * (size_t)p->weight_stages;
+    at.weights = groups * (size_t)p->stages * tokens * 128;
+    at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
-    at.rows = at.bars + 8 * (2 * stages + 2 * others);
-    at.end = at.rows + (size_t)p->groups * tokens * sizeof(int32_t);
+    at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others);
     return at;
 }
 
@@ -76,17 +75,29 @@ static int64_t cycles_of(const wr_prefill_plan *p, int64_t token_tiles, int64_t 
     return all > floor ? all : floor;
 }
 
+/* Three stages of weights or more, else fewer stages of tokens, else smaller stages of weights. */
+static bool stages_that_fit(wr_prefill_plan *p, size_t tile_bytes, size_t room) {
+    int most = (int)(WR_PREFILL_COPY / tile_bytes);
+    if (getenv("WR_PF_CHUNK")) most = atoi(getenv("WR_PF_CHUNK"));
+    for (p->chunk = most < 2 ? 2 : most > 4 ? 4 : most; p->chunk >= 1; p->chunk--) {
+        for (p->stages = WR_PREFILL_STAGES; p->stages > 2; p->stages--) {
+            int least = p->stages == 3 && p->chunk == 1 ? 2 : 3;
+            for (p->weight_stages = WR_PREFILL_WEIGHT_STAGES; p->weight_stages >= least; p->weight_stages--)
+                if (layout_of(p, tile_bytes).end <= room) return true;
+        }
+    }
+    return false;
+}
+
 /* token_tiles: the most there may be. */
 static bool complete(wr_prefill_plan *p, int64_t token_tiles, int64_t n, int kind, const wr_cuda_traits *traits) {
     size_t tile_bytes = (size_t)wr_linear_tile_bytes(kind);
-    for (p->stages = WR_PREFILL_STAGES / p->groups; p->stages > 2; p->stages--) {
-        p->shared_bytes = layout_of(p, tile_bytes).end;
-        if (p->shared_bytes <= traits->shared_bytes) break;
-    }
+    if (!stages_that_fit(p, tile_bytes, traits->shared_bytes)) return false;
+    p->shared_bytes = layout_of(p, tile_bytes).end;
     int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
     p->threads = 128 * (p->halves * p->groups + 1);
     p->blocks = tiles < traits->n_sm ? tiles : traits->n_sm;
-    return p->stages > 2 && tiles <= INT32_MAX;
+    return tiles <= INT32_MAX;
 }
 
 /* Tiles of m rows that belong to so many experts, evenly spread; and the most there may be, ids out of range counting
@@ -113,6 +124,11 @@ static bool choose(int64_t m, int64_t experts, int64_t n, int64_t k_tiles, int k
             for (int groups = 1; groups * halves <= widths[w].warpgroups && groups <= slices; groups++) {
                 wr_prefill_plan p = {.tokens = widths[w].tokens, .halves = halves, .groups = groups};
                 int64_t most = experts ? most_tiles(m, experts, p.tokens) : ceil_div(m, p.tokens);
+                if (getenv("WR_PF")) { /* trial */
+                    int t, h, g;
+                    sscanf(getenv("WR_PF"), "%d,%d,%d", &t, &h, &g);
+                    if (t != p.tokens || h != halves || g != groups) continue;
+                }
                 if (!complete(&p, most, n, kind, traits)) continue;
                 int64_t cycles = cycles_of(&p, expected_tiles(m, experts, p.tokens), experts ? experts : 1, n, k_tiles,
                                            kind, traits->n_sm);
@@ -148,12 +164,8 @@ static bool gathers(const wr_step *step) { return step->op == WR_OP_GATHER_LINEA
 static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
     const wr_linear_args *a = step->args;
     int64_t m = wr_linear_rows_of_x(step);
-    if (!choose(m, gathers(step) ? a->experts : 0, a->rows, wr_linear_k_tiles(a->cols), wr_linear_kind(a),
-                wr_step_traits(step), plan))
-        return false;
-    plan->direct = step->in[0].dtype == WEIR_DTYPE_BF16 && a->cols % 8 == 0 && plan->stages > WR_PREFILL_FLIGHT + 1 &&
-                   (gathers(step) || m <= WR_PREFILL_DIRECT_ROWS);
-    return true;
+    return choose(m, gathers(step) ? a->experts : 0, a->rows, wr_linear_k_tiles(a->cols), wr_linear_kind(a),
+                  wr_step_traits(step), plan);
 }
 
 static bool fits(const wr_step *step) {
@@ -167,10 +179,6 @@ static int64_t padded(int64_t m) { return ceil_div(m, WR_PREFILL_ATOM) * WR_PREF
 size_t wr_linear_prefill_prepared_bytes(const wr_step *step) {
     const wr_linear_args *a = step->args;
     return (size_t)(padded(wr_linear_rows_of_x(step)) * wr_linear_k_tiles(a->cols)) * 128;
-}
-static size_t prepare_bytes(const wr_step *step) {
-    wr_prefill_plan plan;
-    return plan_of(step, &plan) && plan.direct ? 0 : wr_linear_prefill_prepared_bytes(step);
 }
 
 /* Into p->out; jobs, max_jobs, m_pad and job_tokens are the caller's. */
@@ -193,10 +201,6 @@ weir_status wr_linear_prefill_launch_prepare(const wr_step *step, wr_launcher *l
     wr_prefill_prepare_params p = {.out = step->scratch, .m_pad = padded(wr_linear_rows_of_x(step))};
     return launch_prepare(step, &p, launcher, err);
 }
-static weir_status prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    wr_prefill_plan plan;
-    return plan_of(step, &plan) && plan.direct ? WEIR_OK : wr_linear_prefill_launch_prepare(step, launcher, err);
-}
 
 /* x, m_pad and jobs are in p. */
 static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan, wr_prefill_params *p,
@@ -208,9 +212,6 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->y = step->out.data;
     p->addend = step->op == WR_OP_LINEAR_ADD ? step->in[1].data : NULL;
     p->m = wr_linear_rows_of_x(step);
-    p->cols = a->cols;
-    p->direct = plan->direct;
-    if (plan->direct) p->x = step->in[0].data;
     p->n = a->rows;
     p->unscale = wr_linear_kind_unscale(kind);
     p->global_scale = a->quant.mode == WEIR_QUANT_NVFP4 ? a->global_scale : 1;
@@ -224,11 +225,12 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->halves = plan->halves;
     p->groups = plan->groups;
     p->stages = plan->stages;
+    p->weight_stages = plan->weight_stages;
+    p->chunk = plan->chunk;
     p->at_weights = (int32_t)at.weights;
     p->at_turn = (int32_t)at.turn;
     p->at_sums = (int32_t)at.sums;
     p->at_bars = (int32_t)at.bars;
-    p->at_rows = (int32_t)at.rows;
     char name[64];
     snprintf(name, sizeof name, "wr_linear_prefill_%s_%d", wr_linear_kind_name(kind), plan->tokens);
     wr_launch_spec spec = {.kernel = name,
@@ -260,9 +262,9 @@ static weir_status launch(const wr_step *step, wr_launcher *launcher, weir_error
 const wr_kernel_row wr_cuda_linear_prefill_row = {.name = "prefill",
                                                   .fits = fits,
                                                   .launch = launch,
-                                                  .prepare_launch = prepare,
+                                                  .prepare_launch = wr_linear_prefill_launch_prepare,
                                                   .prepare_input = 0,
-                                                  .prepare_bytes = prepare_bytes};
+                                                  .prepare_bytes = wr_linear_prefill_prepared_bytes};
 
 /* ---- experts: rows sorted by expert (kernels/linear_gather.cu), each job a token tile ---- */
 
@@ -286,7 +288,7 @@ static gather_layout gather_layout_of(const wr_step *step, const wr_prefill_plan
     size_t jobs = sizeof(wr_linear_jobs) + (size_t)at.max_jobs * sizeof(wr_linear_job) + (size_t)m * 4;
     at.m_pad = at.max_jobs * plan->tokens;
     at.x = (jobs + 127) / 128 * 128;
-    at.end = at.x + (plan->direct ? 0 : (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128);
+    at.end = at.x + (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128;
     return at;
 }
 static size_t gather_scratch(const wr_step *step, int n_threads) {
@@ -316,7 +318,7 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
     WR_TRY(wr_launch(launcher, &spec, err));
     wr_prefill_prepare_params prepared = {
         .out = x, .jobs = sort.jobs, .max_jobs = at.max_jobs, .m_pad = at.m_pad, .job_tokens = plan.tokens};
-    if (!plan.direct) WR_TRY(launch_prepare(step, &prepared, launcher, err));
+    WR_TRY(launch_prepare(step, &prepared, launcher, err));
     wr_prefill_params p = {.x = x, .m_pad = at.m_pad, .jobs = sort.jobs, .max_jobs = at.max_jobs};
     return launch_tiles(step, &plan, &p, launcher, err);
 }

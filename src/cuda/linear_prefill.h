@@ -6,20 +6,19 @@
 #include "cuda/launch.h"
 
 typedef struct wr_prefill_plan {
-    int tokens;  /* of a block's tile: 32, 64 or 128 */
-    int halves;  /* warpgroups over weight rows: the tile has 64 * halves of them */
-    int groups;  /* warpgroups that share the slices */
-    int stages;  /* of the ring of each group */
-    bool direct; /* from rows of bf16 x, without preparation */
+    int tokens;               /* of a block's tile: 32, 64 or 128 */
+    int halves;               /* warpgroups over weight rows: the tile has 64 * halves of them */
+    int groups;               /* warpgroups that share the slices */
+    int stages;               /* of tokens, of each group */
+    int weight_stages, chunk; /* of weights, of each group; k tiles of one */
     int64_t blocks;
     int threads;
     size_t shared_bytes;
 } wr_prefill_plan;
 
 enum {
-    WR_PREFILL_MIN_ROWS = 17,        /* fewer rows are the decode tiers' */
-    WR_PREFILL_MIN_EXPERT_ROWS = 16, /* of the average expert */
-    WR_PREFILL_DIRECT_ROWS = 256     /* more rows of bf16 x are prepared once for all weights that read them */
+    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers' */
+    WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
 };
 
 /* GATHER_LINEAR of many rows; LINEAR and LINEAR_ADD have wr_cuda_linear_prefill_row (cuda/linear.h). */

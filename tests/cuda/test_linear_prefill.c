@@ -114,7 +114,7 @@ static void run_add(const weight *w, const wr_tensor *x, const wr_tensor *addend
     step.scratch = prepared;
     if (!plan)
         assert_int_equal(row->prepare_launch(&step, NULL, &err), WEIR_OK);
-    else if (!plan->direct)
+    else
         assert_int_equal(wr_linear_prefill_launch_prepare(&step, NULL, &err), WEIR_OK);
     for (size_t i = bytes; i < room; i++) assert_int_equal(prepared[i], POISON);
     step.scratch = NULL;
@@ -181,7 +181,7 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
     static const struct {
         int64_t m, n, k;
     } sizes[] = {{17, 8, 40}, {33, 100, 576}, {130, 72, 1600}, {64, 150, 2648}, {40, 272, 840}};
-    int ran = 0, direct = 0;
+    int ran = 0;
     for (int s = 0; s < COUNT(sizes); s++) {
         weight w = new_weight(dense, sizes[s].n, sizes[s].k, 7);
         cloth x = tokens(WEIR_DTYPE_BF16, sizes[s].m, sizes[s].k, 0, 11);
@@ -195,8 +195,6 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
                     if (!wr_linear_prefill_shape(width, halves, groups, sizes[s].m, sizes[s].n, w.kind,
                                                  wr_emulate_traits(), &plan))
                         continue;
-                    plan.direct = plan.stages > WR_PREFILL_FLIGHT + 1 && (halves + groups) % 2;
-                    direct += plan.direct;
                     cloth got = new_output(WEIR_DTYPE_F32, 2, shape, 0);
                     run(&w, &x.t, &plan, &got);
                     char what[96];
@@ -214,7 +212,6 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
         free_weight(&w);
     }
     assert_int_equal(ran, COUNT(sizes) * (3 + 5 + 8));
-    assert_true(direct > ran / 4 && direct < 3 * ran / 4);
 }
 
 static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
@@ -229,7 +226,6 @@ static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
             wr_prefill_plan plan;
             assert_true(wr_linear_prefill_shape(32, 1, 2, 70, 200, w.kind, &small, &plan));
             assert_true(plan.shared_bytes <= small.shared_bytes);
-            plan.direct = plan.stages > WR_PREFILL_FLIGHT + 1;
             cloth got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){70, 200}, 0);
             run(&w, &x.t, &plan, &got);
             check_equal(&got, &want, "few stages");
@@ -338,24 +334,6 @@ static void inputs_and_outputs_have_every_float_type_and_any_alignment(void **st
         }
         free_weight(&w);
     }
-}
-
-static void few_rows_are_not_prepared_and_many_are(void **state) {
-    (void)state;
-    weight w = new_weight(dense, 24, 136, 1);
-    for (int64_t m = WR_PREFILL_DIRECT_ROWS; m <= WR_PREFILL_DIRECT_ROWS + 1; m++) {
-        cloth x = tokens(WEIR_DTYPE_BF16, m, 136, 0, 2), got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, 24}, 0);
-        cloth want = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, 24}, 0);
-        wr_step step = {.op = WR_OP_LINEAR, .args = &w.args, .n_in = 2, .in = &x.t, .device = wr_emulate_traits()};
-        assert_int_equal(wr_cuda_linear_prefill_row.prepare_bytes(&step) > 0, m > WR_PREFILL_DIRECT_ROWS);
-        chain(&w, &x.t, &want);
-        run(&w, &x.t, NULL, &got);
-        check_equal(&got, &want, "prepared or not");
-        free_cloth(&x);
-        free_cloth(&got);
-        free_cloth(&want);
-    }
-    free_weight(&w);
 }
 
 static void an_addend_is_added_before_the_rounding(void **state) {
@@ -517,7 +495,6 @@ int main(void) {
         cmocka_unit_test(a_ring_of_few_stages_gives_the_same_bits),
         cmocka_unit_test(every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_row),
         cmocka_unit_test(inputs_and_outputs_have_every_float_type_and_any_alignment),
-        cmocka_unit_test(few_rows_are_not_prepared_and_many_are),
         cmocka_unit_test(an_addend_is_added_before_the_rounding),
         cmocka_unit_test(rows_go_through_their_own_expert),
         cmocka_unit_test(a_bad_token_spoils_its_own_row_only),

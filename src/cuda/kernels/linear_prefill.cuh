@@ -72,8 +72,8 @@ template <int T> WR_DEVICE place place_of(const wr_prefill_params &p, int index)
     return at;
 }
 
-/* A position in the ring of stages of one group. Each group has a ring of its own, so that a group which has no slice
- * in the last round cannot fall a lap behind the barriers' parity. */
+/* A position in a ring of stages. Each group has rings of its own, so that a group which has no slice in the last round
+ * cannot fall a lap behind the barriers' parity. */
 typedef struct ring {
     int stage, parity;
 } ring;
@@ -83,128 +83,80 @@ WR_DEVICE void ring_step(ring *r, int stages) {
         r->parity ^= 1;
     }
 }
-/* Barriers: full, then empty, for each stage of each group; then those of the sums. */
-WR_DEVICE u32 full_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
-    return shared + p.at_bars + 8 * (group * p.stages + r.stage);
+/* Barriers, each group's together: full and empty of each stage of tokens, then of each stage of weights; after all
+ * groups those of the sums. */
+WR_DEVICE u32 token_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
+    return shared + p.at_bars + 16 * (group * (p.stages + p.weight_stages) + r.stage);
 }
-WR_DEVICE u32 empty_after_full(const wr_prefill_params &p) { return 8 * p.groups * p.stages; }
+WR_DEVICE u32 weight_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
+    return shared + p.at_bars + 16 * (group * (p.stages + p.weight_stages) + p.stages + r.stage);
+}
+enum { EMPTY = 8 };
 
 WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
     return min(p.k_tiles - slice * p.slice_tiles, p.slice_tiles);
 }
 
-/* ---- the warp that brings tiles, one for each group ---- */
+/* ---- warps that bring tiles ---- */
 
-WR_DEVICE void bring_weights(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int group, ring r) {
-    const int lane = threadIdx.x % 32, stage_tiles = 4 * p.halves;
-    const int tiles = min(p.n_row_tiles - at.row_tile, stage_tiles);
-    const u32 full = full_bar(p, shared, group, r);
-    if (lane == 0) wr_bar_expect(full, (u32)(tiles * p.tile_bytes + (p.direct ? 0 : (at.count + 7) / 8 * 1024)));
+/* `chunk` k tiles of each row tile, which lie together. Of `sharers` warps this is number `share`. */
+WR_DEVICE void bring_weights(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int chunk, int group,
+                             ring r, int share, int sharers) {
+    const int lane = threadIdx.x % 32, all = min(p.n_row_tiles - at.row_tile, 4 * p.halves);
+    const int tile = lane * sharers + share, mine = (all - share + sharers - 1) / sharers;
+    const u32 full = weight_bar(p, shared, group, r), bytes = (u32)(chunk * p.tile_bytes);
+    if (lane == 0) wr_bar_expect(full, (u32)mine * bytes);
     __syncwarp();
-    if (lane < tiles) {
+    if (lane < mine) {
         const u8 *w = (const u8 *)p.w + at.expert * p.expert_bytes +
-                      ((i64)(at.row_tile + lane) * p.k_tiles + k_tile) * p.tile_bytes;
-        const int to = ((group * p.stages + r.stage) * stage_tiles + lane) * p.tile_bytes;
-        wr_bulk_copy(shared + p.at_weights + to, w, p.tile_bytes, full);
+                      ((i64)(at.row_tile + tile) * p.k_tiles + k_tile) * p.tile_bytes;
+        const int to = ((group * p.weight_stages + r.stage) * (4 * p.halves) + tile) * p.chunk * p.tile_bytes;
+        wr_bulk_copy(shared + p.at_weights + to, w, bytes, full);
     }
 }
 template <int T>
 WR_DEVICE void bring_tokens(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int group, ring r) {
-    if (threadIdx.x % 32 == 31)
+    if (threadIdx.x % 32 == 0) {
+        const u32 full = token_bar(p, shared, group, r), bytes = (u32)((at.count + 7) / 8 * 1024);
+        wr_bar_expect(full, bytes);
         wr_bulk_copy(shared + (group * p.stages + r.stage) * (T * 128),
-                     (const u8 *)p.x + ((i64)k_tile * p.m_pad + at.first) * 128, (u32)((at.count + 7) / 8 * 1024),
-                     full_bar(p, shared, group, r));
+                     (const u8 *)p.x + ((i64)k_tile * p.m_pad + at.first) * 128, bytes, full);
+    }
+    __syncwarp();
 }
 
-/* Tokens without preparation: rows of x, 16 bytes at a time, into the layout that preparation gives. Their stages are
- * handed over WR_PREFILL_FLIGHT stages later, when the copies have landed. */
-typedef struct flight {
-    i32 *rows;    /* of this group, in shared memory: the row of x of each token, -1: zeros */
-    ring landing; /* the oldest stage on its way */
-    int n;        /* stages on their way */
-    bool aligned; /* of x */
-} flight;
-template <int T> WR_DEVICE void look_up_rows(const flight *f, const place &at) {
-    __syncwarp();
-    for (int t = threadIdx.x % 32; t < T; t += 32)
-        f->rows[t] = t >= at.count ? -1 : at.order ? at.order[t] : (i32)at.first + t;
-    __syncwarp();
-}
+/* sharers: warps that bring weights to this group, 0: not this warp. Weights are nobody's output, so their first stages
+ * are filled while the kernel before still runs. */
 template <int T>
-WR_DEVICE void fly_tokens(const wr_prefill_params &p, u32 shared, u8 *memory, const flight *f, const place &at,
-                          int k_tile, int group, ring r) {
-    const int lane = threadIdx.x % 32, piece = lane % 8, stage = (group * p.stages + r.stage) * (T * 128);
-    const i64 col = (i64)k_tile * 64 + piece * 8;
-    const int n = (at.count + 7) / 8 * 8;
-#pragma unroll 4
-    for (int t = lane / 8; t < n; t += 4) {
-        const int row = f->rows[t], to = stage + t * 128 + ((piece ^ (t & 7)) << 4);
-        const bool valid = row >= 0 && col < p.cols;
-        const u16 *from = (const u16 *)p.x + (valid ? row * p.cols + col : 0);
-        if (f->aligned) {
-            wr_cp16_or_zero(shared + to, from, valid);
-        } else {
-            u16 *words = (u16 *)(memory + to);
-            for (int i = 0; i < 8; i++) words[i] = valid ? from[i] : (u16)0;
-        }
-    }
-    wr_cp_commit();
-}
-/* Hand over the oldest stage; its copies are the oldest of those under way. */
-WR_DEVICE void land(const wr_prefill_params &p, u32 shared, flight *f, int group) {
-    wr_fence_async();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) wr_bar_arrive(full_bar(p, shared, group, f->landing));
-    ring_step(&f->landing, p.stages);
-    f->n--;
-}
-
-template <int T> WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, u8 *memory, int group) {
-    ring r = {0, 0};
-    flight f = {(i32 *)(memory + p.at_rows) + group * T, {0, 0}, 0, (u64)p.x % 16 == 0};
-    int early = 0;
-    /* Weights are nobody's output, so the first stages may be filled with them while the kernel before still runs. */
-    if (!p.jobs && (int)blockIdx.x < count_tiles<T>(p)) {
-        const place at = place_of<T>(p, (int)blockIdx.x);
-        for (int slice = group; slice < p.slices && early < p.stages; slice += p.groups) {
-            const int length = slice_length(p, slice);
-            for (int i = 0; i < length && early < p.stages; i++, early++) {
-                bring_weights(p, shared, at, slice * p.slice_tiles + i, group, r);
-                r.stage++;
-            }
-        }
-        r.stage = 0;
-    }
-    wr_grid_wait();
+WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group, bool tokens, int share, int sharers) {
+    ring x = {0, 0}, w = {0, 0};
+    bool waited = p.jobs != nullptr;
+    if (waited) wr_grid_wait();
     const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
     for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
         const place at = place_of<T>(p, index);
         if (at.expert < 0) continue;
-        if (p.direct) look_up_rows<T>(&f, at);
         for (int slice = group; slice < p.slices; slice += p.groups) {
-            const int first = slice * p.slice_tiles, end = first + slice_length(p, slice);
-            for (int k_tile = first; k_tile < end; k_tile++) {
-                if (early) {
-                    early--;
-                } else {
-                    wr_bar_wait(full_bar(p, shared, group, r) + empty_after_full(p), r.parity ^ 1);
-                    bring_weights(p, shared, at, k_tile, group, r);
+            const int first = slice * p.slice_tiles, length = slice_length(p, slice);
+            for (int begin = 0; begin < length; begin += p.chunk) {
+                const int chunk = min(length - begin, p.chunk);
+                if (sharers) {
+                    wr_bar_wait(weight_bar(p, shared, group, w) + EMPTY, w.parity ^ 1);
+                    bring_weights(p, shared, at, first + begin, chunk, group, w, share, sharers);
+                    ring_step(&w, p.weight_stages);
                 }
-                if (p.direct) {
-                    fly_tokens<T>(p, shared, memory, &f, at, k_tile, group, r);
-                    if (f.n++ == WR_PREFILL_FLIGHT) {
-                        wr_cp_wait<WR_PREFILL_FLIGHT>();
-                        land(p, shared, &f, group);
-                    }
-                } else {
-                    bring_tokens<T>(p, shared, at, k_tile, group, r);
+                if (!tokens) continue;
+                if (!waited) wr_grid_wait();
+                waited = true;
+#pragma unroll 1
+                for (int i = 0; i < chunk; i++) {
+                    wr_bar_wait(token_bar(p, shared, group, x) + EMPTY, x.parity ^ 1);
+                    bring_tokens<T>(p, shared, at, first + begin + i, group, x);
+                    ring_step(&x, p.stages);
                 }
-                ring_step(&r, p.stages);
             }
         }
     }
-    wr_cp_wait<0>();
-    while (f.n) land(p, shared, &f, group);
 }
 
 /* ---- warpgroups that multiply ---- */
@@ -220,26 +172,37 @@ typedef struct me {
     u32 shared;
     const u8 *memory;
     int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
-    u32 held;                            /* barrier of a stage whose wgmma may still run; 0: none */
+    u32 held;                            /* barrier of a stage of tokens whose wgmma may still run; 0: none */
+    ring x, w;
+    int in_chunk; /* k tiles of the stage of weights that are done */
 } me;
 
 /* One k tile: expand the weights while the wgmma of the k tile before runs, then start this one's. Its fragments stay
- * in a, which therefore must not be the array of the k tile before. */
+ * in a, which therefore must not be the array of the k tile before. left: k tiles of the slice, this one included. */
 template <int KIND, int T>
-WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u32 *a, ring *r, int add) {
-    const u32 full = full_bar(p, self->shared, self->group, *r);
-    const int stage = self->group * p.stages + r->stage;
-    wr_bar_wait(full, r->parity);
-    ring_step(r, p.stages);
+WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u32 *a, int left, int add) {
+    const u32 full = token_bar(p, self->shared, self->group, self->x);
+    const u32 weights_full = weight_bar(p, self->shared, self->group, self->w);
+    const int stage = self->group * p.stages + self->x.stage;
+    const int at =
+        ((self->group * p.weight_stages + self->w.stage) * (4 * p.halves) + self->half * 4 + self->warp) * p.chunk +
+        self->in_chunk;
+    wr_bar_wait(weights_full, self->w.parity);
+    const int token_parity = self->x.parity;
+    ring_step(&self->x, p.stages);
+    const bool last = ++self->in_chunk == p.chunk || left == 1;
+    if (last) {
+        self->in_chunk = 0;
+        ring_step(&self->w, p.weight_stages);
+    }
     u32 words[wr_tile<KIND>::words];
     if (wr_tile<KIND>::two_parts) wr_wgmma_wait<0>();
-    wr_tile_load_shared<KIND>(
-        words, self->memory + p.at_weights + ((stage * p.halves + self->half) * 4 + self->warp) * p.tile_bytes,
-        self->lane);
+    wr_tile_load_shared<KIND>(words, self->memory + p.at_weights + at * wr_tile<KIND>::bytes, self->lane);
 #pragma unroll
     for (int j = 0; j < 4; j++)
         wr_tile_step<KIND>(words, j, a + 4 * j, a + (wr_tile<KIND>::two_parts ? 16 + 4 * j : 0));
     const u64 b = wr_wgmma_desc(self->shared + stage * (T * 128), 16, 1024);
+    wr_bar_wait(full, token_parity);
     wr_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -249,23 +212,23 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
     wr_wgmma_commit();
     wr_wgmma_wait<1>();
     if (self->held && self->lane == 0) wr_bar_arrive(self->held);
-    self->held = full + empty_after_full(p);
+    if (last && self->lane == 0) wr_bar_arrive(weights_full + EMPTY);
+    self->held = full + EMPTY;
 }
 
 /* One slice, a chain of its own from 0. Two sets of fragments take turns. */
-template <int KIND, int T>
-WR_DEVICE void multiply_slice(const wr_prefill_params &p, me *self, float *acc, ring *r, int length) {
+template <int KIND, int T> WR_DEVICE void multiply_slice(const wr_prefill_params &p, me *self, float *acc, int length) {
     u32 even[wr_tile<KIND>::two_parts ? 32 : 16], second[16];
     u32 *odd = wr_tile<KIND>::two_parts ? even : second; /* high and low parts twice would not fit */
     int i = 0;
 #pragma unroll 1
     for (; i + 1 < length; i += 2) {
-        multiply_tile<KIND, T>(p, self, acc, even, r, i > 0);
-        multiply_tile<KIND, T>(p, self, acc, odd, r, 1);
+        multiply_tile<KIND, T>(p, self, acc, even, length - i, i > 0);
+        multiply_tile<KIND, T>(p, self, acc, odd, length - i - 1, 1);
     }
     if (i < length) {
         wr_wgmma_wait<0>(); /* so that the registers of the loop can be used again */
-        multiply_tile<KIND, T>(p, self, acc, even, r, i > 0);
+        multiply_tile<KIND, T>(p, self, acc, even, 1, i > 0);
     }
     wr_wgmma_wait<0>();
     if (self->lane == 0) wr_bar_arrive(self->held);
@@ -277,7 +240,8 @@ template <int T> WR_DEVICE float4 *sums_of(const wr_prefill_params &p, const me 
     return (float4 *)(self->memory + p.at_sums) + ((g - 1) * p.halves + self->half) * (T / 8 * 128) + self->thread;
 }
 WR_DEVICE u32 sums_bar(const wr_prefill_params &p, const me *self, int g, int which) {
-    return self->shared + p.at_bars + 8 * (2 * p.groups * p.stages + ((g - 1) * p.halves + self->half) * 2 + which);
+    return self->shared + p.at_bars + 16 * p.groups * (p.stages + p.weight_stages) +
+           8 * (((g - 1) * p.halves + self->half) * 2 + which);
 }
 template <int T> WR_DEVICE void give_sums(const wr_prefill_params &p, const me *self, const float *acc, u32 *parities) {
     float4 *to = sums_of<T>(p, self, self->group);
@@ -386,8 +350,10 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
                warp % 4,
                (int)threadIdx.x % 32,
                (int)threadIdx.x % 128,
+               0,
+               {0, 0},
+               {0, 0},
                0};
-    ring r = {0, 0};
     u32 parities = 0; /* of the exchange of sums with each group: the last round may lack some */
     float acc[T / 2], total[T / 2];
     wr_grid_wait();
@@ -406,7 +372,7 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
         for (int first = 0; first < p.slices; first += p.groups) {
             const int among = p.slices - first < p.groups ? p.slices - first : p.groups;
             if (self.group < among) {
-                multiply_slice<KIND, T>(p, &self, acc, &r, slice_length(p, first + self.group));
+                multiply_slice<KIND, T>(p, &self, acc, slice_length(p, first + self.group));
                 if (self.group > 0) {
                     give_sums<T>(p, &self, acc, &parities);
                 } else {
@@ -425,26 +391,35 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     }
 }
 
+/* Four warps bring tiles: with one group three of them bring weights, with two groups one for each, with more groups
+ * the warp that brings tokens does that too. */
+WR_DEVICE int weight_warps(int groups) { return groups == 1 ? 3 : 1; }
+
 template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *memory) {
     const u32 shared = wr_smem(memory);
-    const int groups = p.halves * p.groups;
+    const int warpgroups = p.halves * p.groups;
     wr_grid_launch();
     if (threadIdx.x == 0) {
+        const int of_group = p.stages + p.weight_stages;
 #pragma unroll 1
-        for (int i = 0; i < p.groups * p.stages; i++) {
-            wr_bar_init(shared + p.at_bars + 8 * i, p.direct ? 2 : 1);
-            wr_bar_init(shared + p.at_bars + empty_after_full(p) + 8 * i, 4 * p.halves);
+        for (int i = 0; i < p.groups * of_group; i++) {
+            wr_bar_init(shared + p.at_bars + 16 * i, i % of_group < p.stages ? 1 : weight_warps(p.groups));
+            wr_bar_init(shared + p.at_bars + 16 * i + EMPTY, 4 * p.halves);
         }
 #pragma unroll 1
         for (int i = 0; i < 2 * (p.groups - 1) * p.halves; i++)
-            wr_bar_init(shared + p.at_bars + 2 * empty_after_full(p) + 8 * i, 128);
+            wr_bar_init(shared + p.at_bars + 16 * p.groups * of_group + 8 * i, 128);
         wr_bar_init_done();
     }
     __syncthreads();
-    if ((int)threadIdx.x / 128 == groups) {
+    if ((int)threadIdx.x / 128 == warpgroups) {
         wr_registers_fewer<T == 128 ? 72 : T == 64 ? 80 : 64>();
-        const int group = (int)threadIdx.x % 128 / 32;
-        if (group < p.groups) produce<T>(p, shared, memory, group);
+        const int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x % 128 / 32, 0);
+        const bool apart = p.groups <= 2;
+        const int group = apart ? (p.groups == 1 ? 0 : warp % 2) : warp;
+        const bool tokens = !apart || warp < p.groups, weights = !apart || warp >= p.groups;
+        if (group < p.groups)
+            produce<T>(p, shared, group, tokens, p.groups == 1 ? warp - 1 : 0, weights ? weight_warps(p.groups) : 0);
     } else {
         wr_registers_more<T == 128 ? 216 : T == 64 ? 144 : 104>();
         consume<KIND, T>(p, shared, memory);

@@ -7,13 +7,13 @@
 #include "cuda/kernels/linear.h"
 
 enum {
-    WR_PREFILL_STAGES = 12, /* at most, of the ring */
-    WR_PREFILL_CHUNK = 32,  /* tokens of one step of the epilogue */
-    WR_PREFILL_PITCH = 68,  /* floats between its tokens: 64 rows, and 4 against bank conflicts */
-    WR_PREFILL_SUPER = 16,  /* token tiles that are worked on together, so that they stay in L2 */
-    WR_PREFILL_ATOM = 8,    /* tokens of one swizzle atom; prepared activations are padded to it */
-    WR_PREFILL_FLIGHT = 3,  /* stages of unprepared tokens on their way; the ring needs two more: one is */
-                            /* multiplied, and the one before it is held until wgmma has read it */
+    WR_PREFILL_STAGES = 8,        /* of tokens, at most */
+    WR_PREFILL_WEIGHT_STAGES = 6, /* at most */
+    WR_PREFILL_COPY = 2304,       /* bytes of one copy of weights, about */
+    WR_PREFILL_CHUNK = 32,        /* tokens of one step of the epilogue */
+    WR_PREFILL_PITCH = 68,        /* floats between its tokens: 64 rows, and 4 against bank conflicts */
+    WR_PREFILL_SUPER = 16,        /* token tiles that are worked on together, so that they stay in L2 */
+    WR_PREFILL_ATOM = 8,          /* tokens of one swizzle atom; prepared activations are padded to it */
     WR_PREFILL_PREPARE_THREADS = 256,
 };
 
@@ -46,22 +46,22 @@ typedef struct wr_prefill_prepare_params {
 /* y [m, n] = (x W^T) * unscale * global_scale + addend */
 typedef struct wr_prefill_params {
     const void *w; /* packed */
-    const void *x; /* prepared; direct: bf16 [m, cols] */
+    const void *x; /* prepared */
     void *y;
     const void *addend;         /* NULL, or [m, n] of y's dtype */
     const wr_linear_jobs *jobs; /* NULL: tokens 0..m. Else job j has prepared tokens j * T .. */
     int64_t max_jobs;
     int64_t expert_bytes;
-    int64_t m, m_pad, n, cols;
+    int64_t m, m_pad, n;
     float unscale, global_scale;
     int32_t dtype;       /* of y */
     int32_t n_row_tiles; /* of 16 */
     int32_t k_tiles, slices, slice_tiles, tile_bytes;
-    int32_t direct;
-    int32_t halves;                                         /* warpgroups side by side over weight rows, 64 each */
-    int32_t groups;                                         /* warpgroups that take slices in turn */
-    int32_t stages;                                         /* of the ring of each group */
-    int32_t at_weights, at_turn, at_sums, at_bars, at_rows; /* offsets in shared memory; activations lie at 0 */
+    int32_t halves;                                /* warpgroups side by side over weight rows, 64 each */
+    int32_t groups;                                /* warpgroups that take slices in turn */
+    int32_t stages;                                /* of tokens, of each group: one k tile */
+    int32_t weight_stages, chunk;                  /* of weights, of each group: up to chunk k tiles */
+    int32_t at_weights, at_turn, at_sums, at_bars; /* offsets in shared memory; tokens lie at 0 */
 } wr_prefill_params;
 
 #endif
