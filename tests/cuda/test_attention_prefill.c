@@ -181,7 +181,13 @@ static void run_decode(const scene *c, stage *s, const cloth *out) {
                                      .seq = ((int32_t *)s->in[4].t.data)[i],
                                      .n_rows = c->group,
                                      .span = span,
-                                     .n_spans = span_of_block(pos / block) - span + 1};
+                                     .n_spans = span_of_block(pos / block) - span + 1,
+                                     .block = first / block,
+                                     .last = pos / block,
+                                     .from = first,
+                                     .to = pos,
+                                     .all_from = first,
+                                     .all_to = pos};
     }
     s->schedule.n_items = (uint32_t)s->n_rows;
     s->params.out = out->t.data;

@@ -37,8 +37,13 @@ typedef struct wr_attn_item {
     int32_t tile_span, tile_spans;
     uint32_t partial;
     uint32_t counter;
-    int32_t tile_items; /* how many share the tile */
+    int32_t tile_items;       /* how many share the tile */
+    int32_t block, last;      /* first and last softmax block of the item; last < block: none */
+    int32_t from, to;         /* keys that some query row of the tile sees */
+    int32_t all_from, all_to; /* keys that every one of them sees */
+    int32_t unused[2];
 } wr_attn_item;
+enum { WR_ATTN_ITEM_WORDS = sizeof(wr_attn_item) / 4 };
 
 /* A piece of prefill work, for every head: rows row .. row + n_rows - 1 of q, at positions pos, pos + 1, ... */
 typedef struct wr_attn_prefill_item {

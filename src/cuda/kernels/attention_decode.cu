@@ -80,15 +80,20 @@ WR_DEVICE bool is_prefill(const wr_attn_schedule_params *p, int start) {
 typedef struct tile_range {
     int row, first, n_rows, span, n_spans;
     i64 block, block_end; /* [block, block_end): blocks with a key that some row sees */
+    int from, to, all_from, all_to;
 } tile_range;
 
 WR_DEVICE tile_range tile_at(const wr_attn_schedule_params *p, int row, int first) {
     int start = p->run_start[row], left = (p->run_end[start] - row) * p->group - first;
-    tile_range r = {row, first, left < p->tile_rows ? left : p->tile_rows, 0, 0, 0, 0};
+    tile_range r = {row, first, left < p->tile_rows ? left : p->tile_rows, 0, 0, 0, 0, 0, -1, 0, -1};
     if (!seen_by_any(p, row)) return r;
     i64 pos = p->row_pos[row], last_pos = pos + (first + r.n_rows - 1) / p->group;
     i64 from = wr_attn_first_key(pos, p->window), to = wr_attn_last_key(last_pos, p->n_keys);
     if (to < from) return r;
+    r.from = (int)from;
+    r.to = (int)to;
+    r.all_from = (int)wr_attn_first_key(last_pos, p->window);
+    r.all_to = (int)wr_attn_last_key(pos, p->n_keys);
     r.block = from / p->block;
     r.block_end = to / p->block + 1;
     r.span = wr_attn_span_of(r.block);
@@ -167,8 +172,20 @@ WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, in
 WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, const int *tile, i64 target) {
     tile_range r = tile_at(p, tile[0], tile[1]);
     bool valid = seen_by_any(p, r.row);
-    wr_attn_item item = {
-        r.row, p->row_pos[r.row], valid ? p->row_seq[r.row] : -1, r.first, r.n_rows, r.span, r.n_spans, 0, 0, 0, 0, 0};
+    wr_attn_item item = {0};
+    item.row = r.row;
+    item.pos = p->row_pos[r.row];
+    item.seq = valid ? p->row_seq[r.row] : -1;
+    item.first = r.first;
+    item.n_rows = r.n_rows;
+    item.span = r.span;
+    item.n_spans = r.n_spans;
+    item.block = (int)r.block;
+    item.last = (int)r.block_end - 1;
+    item.from = r.from;
+    item.to = r.to;
+    item.all_from = r.all_from;
+    item.all_to = r.all_to;
     if (tile[3] == WHOLE) {
         p->items[atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1)] = item;
         return;
@@ -184,6 +201,9 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
         until = item_end(&r, from, target);
         item.span = from;
         item.n_spans = until - from;
+        i64 begin = wr_attn_span_begin(from), end = wr_attn_span_begin(until);
+        item.block = (int)(begin < r.block ? r.block : begin);
+        item.last = (int)(end > r.block_end ? r.block_end : end) - 1;
         p->items[atomicAdd(&s->counts[class_of(blocks_between(&r, from, until))], 1)] = item;
     }
 }
@@ -245,46 +265,26 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
 
 enum { THREADS = 128 };
 
-/* What the threads of a block know of the item at hand; the same in all. */
-typedef struct decode_item {
-    wr_attn_item item;
-    int head;             /* KV head */
-    int block, last;      /* first and last block; last < block: none */
-    int from, to;         /* keys that some row sees */
-    int all_from, all_to; /* keys that every row sees */
-    const i32 *pages;     /* of the sequence */
-} decode_item;
-
 WR_DEVICE int item_row(const wr_attn_params *p, const wr_attn_item *item, int r) {
-    return item->row + (item->first + r) / p->group;
+    return item->row + (int)((u32)(item->first + r) / (u32)p->group);
 }
 WR_DEVICE int item_head(const wr_attn_params *p, const wr_attn_item *item, int head, int r) {
-    return head * p->group + (item->first + r) % p->group;
+    return head * p->group + (int)((u32)(item->first + r) % (u32)p->group);
 }
-WR_DEVICE i64 item_pos(const wr_attn_params *p, const decode_item *it, int r) {
-    return (i64)it->item.pos + (it->item.first + r) / p->group;
+WR_DEVICE i64 item_pos(const wr_attn_params *p, const wr_attn_item *item, int r) {
+    return (i64)item->pos + (u32)(item->first + r) / (u32)p->group;
 }
 
-WR_DEVICE void open_item(const wr_attn_params *p, decode_item *it, u32 piece, int block_keys) {
-    it->item = p->items[piece / (u32)p->kv_heads];
-    it->head = (int)(piece % (u32)p->kv_heads);
-    i64 n_keys = p->max_pages * WR_ATTN_PAGE, first = it->item.pos, last = item_pos(p, it, it->item.n_rows - 1);
-    it->from = (int)wr_attn_first_key(first, p->window);
-    it->to = (int)wr_attn_last_key(last, n_keys);
-    it->all_from = (int)wr_attn_first_key(last, p->window);
-    it->all_to = (int)wr_attn_last_key(first, n_keys);
-    it->block = (int)wr_attn_span_begin(it->item.span);
-    it->last = (int)wr_attn_span_begin(it->item.span + it->item.n_spans) - 1;
-    if (it->from / block_keys > it->block) it->block = it->from / block_keys;
-    if (it->to / block_keys < it->last) it->last = it->to / block_keys;
-    if (it->item.n_spans == 0) it->last = it->block - 1;
-    it->pages = p->table + (i64)it->item.seq * p->max_pages;
+/* Starts a piece: its item for all threads of the block, a word each; a barrier must follow. */
+WR_DEVICE void open_item(const wr_attn_params *p, wr_attn_item *item, u32 piece) {
+    if (threadIdx.x < WR_ATTN_ITEM_WORDS)
+        ((u32 *)item)[threadIdx.x] = ((const u32 *)(p->items + piece / (u32)p->kv_heads))[threadIdx.x];
 }
 
 /* The page that holds key 64 * i of the sequence, -1: none. */
-WR_DEVICE i32 page_at(const wr_attn_params *p, const decode_item *it, i64 i) {
+WR_DEVICE i32 page_at(const wr_attn_params *p, const i32 *pages, i64 i) {
     if (i >= p->max_pages) return -1;
-    i32 page = it->pages[i];
+    i32 page = pages[i];
     return page < p->n_pages ? page : -1;
 }
 
@@ -292,18 +292,18 @@ WR_DEVICE i32 page_at(const wr_attn_params *p, const decode_item *it, i64 i) {
  * no query row sees become zeros. A block of threads has one warp a scheduler, so that every instruction here delays
  * the block's items: addresses are sums of few things. */
 template <int N, int BK>
-WR_DEVICE void load_block(const wr_attn_params *p, const decode_item *it, const void *pool, int block, const i32 *page,
-                          u8 *to) {
+WR_DEVICE void load_block(const wr_attn_params *p, const wr_attn_item *item, int head, const void *pool, int block,
+                          const i32 *page, u8 *to) {
     constexpr int PIECES = N / 8, RISE = THREADS / PIECES, PASSES = (BK + RISE - 1) / RISE, ROW = N * 2 + 16;
     const u32 key_bytes = (u32)p->kv_heads * (N * 2);
     const int row = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
-    const int begin = it->from - block * BK, end = it->to - block * BK;
+    const int begin = item->from - block * BK, end = item->to - block * BK;
     const u8 *base[BK / WR_ATTN_PAGE];
     int last[BK / WR_ATTN_PAGE];
 #pragma unroll
     for (int i = 0; i < BK / WR_ATTN_PAGE; i++) {
         i64 first = ((i64)(page[i] < 0 ? 0 : page[i]) - i) * WR_ATTN_PAGE; /* of the pool, for row 0 of the block */
-        base[i] = (const u8 *)pool + first * key_bytes + (u32)(it->head * (N * 2) + piece * 16);
+        base[i] = (const u8 *)pool + first * key_bytes + (u32)(head * (N * 2) + piece * 16);
         last[i] = page[i] < 0 ? -1 : end;
     }
     if (((u64)pool & 15) == 0) {
@@ -337,17 +337,17 @@ WR_DEVICE void load_block(const wr_attn_params *p, const decode_item *it, const 
 
 /* The query rows of the item in the type of the keys: MT * 16 rows of D + 8 elements at `to`, zeros after the last.
  * They belong to the next group of copies. */
-template <int D, int KV, int MT> WR_DEVICE void load_queries(const wr_attn_params *p, const decode_item *it, u8 *to) {
+template <int D, int KV, int MT>
+WR_DEVICE void load_queries(const wr_attn_params *p, const wr_attn_item *item, int head, u8 *to) {
     constexpr int PIECES = D / 8;
     const bool vectors = p->q_type == KV && ((u64)p->q & 15) == 0;
 #pragma unroll 1
     for (int e = (int)threadIdx.x; e < MT * 16 * PIECES; e += THREADS) {
         int r = e / PIECES, piece = e % PIECES;
-        bool valid = r < it->item.n_rows;
-        u32 at = valid ? (u32)(it->item.first + r) : (u32)it->item.first, token = at / (u32)p->group;
+        bool valid = r < item->n_rows;
+        u32 at = valid ? (u32)(item->first + r) : (u32)item->first, token = at / (u32)p->group;
         i64 from =
-            ((i64)(it->item.row + (int)token) * p->n_heads + it->head * p->group + (int)(at - token * (u32)p->group)) *
-                D +
+            ((i64)(item->row + (int)token) * p->n_heads + head * p->group + (int)(at - token * (u32)p->group)) * D +
             piece * 8;
         u8 *target = to + r * (D * 2 + 16) + piece * 16;
         if (vectors) {
@@ -450,45 +450,47 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     u8 *keys = memory, *values = keys + K_BYTES, *weights = values + V_BYTES;
     float *maxima = (float *)(weights + ROWS * P_ROW), *sums = maxima + 4 * ROWS; /* [4][ROWS] each */
     u32 *message = (u32 *)(sums + 4 * ROWS);                                      /* [4] */
-    decode_item *it = (decode_item *)(message + 4);
+    wr_attn_item *item = (wr_attn_item *)(message + 4);
     u8 *queries = Q_SHARED ? memory + K_BYTES + V_BYTES + ROWS * P_ROW + 8 * ROWS * 4 + 16 + 112 : weights;
-    static_assert(sizeof(decode_item) <= 112, "space for the item");
+    static_assert(sizeof(wr_attn_item) <= 112, "space for the item");
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const float c = p->log2_factor;
     u32 piece = first_piece(PER_SM), next = 0, round = 0;
     /* Read beside the count: the item may be none, but its place is there. */
     bool opened = piece < p->max_pieces;
-    if (threadIdx.x == 0 && opened) open_item(p, it, piece, BK);
+    if (opened) open_item(p, item, piece);
     const u32 n_pieces = p->schedule->n_items * (u32)p->kv_heads;
     const bool dealt = n_pieces > gridDim.x;
 
     for (; piece < n_pieces; piece = next, opened = false) {
-        if (threadIdx.x == 0 && !opened) open_item(p, it, piece, BK);
+        if (!opened) open_item(p, item, piece);
         __syncthreads();
+        const int head = (int)(piece % (u32)p->kv_heads);
+        const i32 *pages = p->table + (i64)item->seq * p->max_pages;
         if (dealt && threadIdx.x == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
         i32 page[PAGES];
 #pragma unroll
         for (int i = 0; i < PAGES; i++) page[i] = -1;
-        if (it->block <= it->last) {
+        if (item->block <= item->last) {
 #pragma unroll
-            for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, it->block * PAGES + i);
-            load_queries<D, KV, MT>(p, it, queries);
-            load_block<D, BK>(p, it, p->k, it->block, page, keys);
-            load_block<E, BK>(p, it, p->v, it->block, page, values);
+            for (int i = 0; i < PAGES; i++) page[i] = page_at(p, pages, item->block * PAGES + i);
+            load_queries<D, KV, MT>(p, item, head, queries);
+            load_block<D, BK>(p, item, head, p->k, item->block, page, keys);
+            load_block<E, BK>(p, item, head, p->v, item->block, page, values);
         }
-        const int n_tiles = (it->item.n_rows + 15) / 16; /* of MT */
+        const int n_tiles = (item->n_rows + 15) / 16; /* of MT */
         const u32 query_at = wr_smem(queries) + (u32)(lane % 16 * Q_ROW + lane / 16 * 16);
         int row_from[MT][2], row_to[MT][2]; /* keys that this thread's rows see */
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                i64 pos = item_pos(p, it, m * 16 + g + 8 * h);
+                i64 pos = item_pos(p, item, m * 16 + g + 8 * h);
                 row_from[m][h] = (int)wr_attn_first_key(pos, p->window);
                 row_to[m][h] = (int)wr_attn_last_key(pos, p->max_pages * WR_ATTN_PAGE);
             }
         u32 q[Q_SHARED ? 1 : MT][Q_SHARED ? 1 : D / 16][4];
-        if (!Q_SHARED && it->block <= it->last) {
+        if (!Q_SHARED && item->block <= item->last) {
             wr_cp_wait<1>();
             __syncthreads();
 #pragma unroll
@@ -507,13 +509,13 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
 #pragma unroll
                 for (int i = 0; i < 4; i++) o[m][n][i] = total[m][n][i] = 0.0f;
         }
-        int span = it->item.span;
-        const int last = it->last;
-        for (int block = it->block; block <= last; block++) {
+        int span = item->span;
+        const int last = item->last;
+        for (int block = item->block; block <= last; block++) {
             bool hole = false;
 #pragma unroll
             for (int i = 0; i < PAGES; i++) hole |= page[i] < 0;
-            bool masked = hole || block * BK < it->all_from || block * BK + BK - 1 > it->all_to;
+            bool masked = hole || block * BK < item->all_from || block * BK + BK - 1 > item->all_to;
             i32 this_page[PAGES];
 #pragma unroll
             for (int i = 0; i < PAGES; i++) this_page[i] = page[i];
@@ -521,7 +523,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
             __syncthreads();
             if (block < last)
 #pragma unroll
-                for (int i = 0; i < PAGES; i++) page[i] = page_at(p, it, (block + 1) * PAGES + i);
+                for (int i = 0; i < PAGES; i++) page[i] = page_at(p, pages, (block + 1) * PAGES + i);
 
             float s[MT][KEY_TILES][4];
 #pragma unroll
@@ -582,7 +584,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
             }
             __syncthreads(); /* keys are free, maxima are there */
             if (block < last)
-                load_block<D, BK>(p, it, p->k, block + 1, page, keys);
+                load_block<D, BK>(p, item, head, p->k, block + 1, page, keys);
             else
                 wr_cp_commit();
 
@@ -652,7 +654,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
             }
             __syncthreads(); /* values and weights are free */
             if (block < last)
-                load_block<E, BK>(p, it, p->v, block + 1, page, values);
+                load_block<E, BK>(p, item, head, p->v, block + 1, page, values);
             else
                 wr_cp_commit();
 
@@ -663,9 +665,9 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int r = m * 16 + g + 8 * h;
-                    if (it->item.tile_spans > 0 && r < it->item.n_rows) {
-                        i64 at = it->item.partial +
-                                 ((i64)(span - it->item.tile_span) * p->kv_heads + it->head) * it->item.n_rows + r;
+                    if (item->tile_spans > 0 && r < item->n_rows) {
+                        i64 at =
+                            item->partial + ((i64)(span - item->tile_span) * p->kv_heads + head) * item->n_rows + r;
 #pragma unroll
                         for (int n = 0; n < PAIRS * 2; n++) {
                             if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
@@ -677,7 +679,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                             *(uint4 *)(p->partial + at * PART + E) = extra;
                         }
                     }
-                    if (it->item.tile_spans == 0) {
+                    if (item->tile_spans == 0) {
                         float a, b;
                         wr_attn_merge(&tm[m][h], mx[m][h], c, &a, &b);
                         tl[m][h] = wr_attn_fold(tl[m][h], a, l[m][h], b);
@@ -695,18 +697,18 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
             span++;
         }
 
-        if (it->item.tile_spans == 0) {
+        if (item->tile_spans == 0) {
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int r = m * 16 + g + 8 * h;
-                    if (r >= it->item.n_rows) continue;
-                    int head = item_head(p, &it->item, it->head, r);
+                    if (r >= item->n_rows) continue;
+                    int q_head = item_head(p, item, head, r);
                     float factor = 1.0f;
-                    if (p->sinks && it->item.seq >= 0) factor = wr_attn_sink(tm[m][h], &tl[m][h], p->sinks[head], c);
+                    if (p->sinks && item->seq >= 0) factor = wr_attn_sink(tm[m][h], &tl[m][h], p->sinks[q_head], c);
                     float inverse = wr_attn_inverse(tl[m][h]);
-                    i64 at = ((i64)item_row(p, &it->item, r) * p->n_heads + head) * E + warp * PAIRS * 16 + 2 * t;
+                    i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * E + warp * PAIRS * 16 + 2 * t;
 #pragma unroll
                     for (int n = 0; n < PAIRS * 2; n++) {
                         if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
@@ -714,15 +716,15 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                                    total[m][n][2 * h + 1] * factor * inverse);
                     }
                 }
-        } else if (it->item.counter != WR_ATTN_NO_COUNTER) {
+        } else if (item->counter != WR_ATTN_NO_COUNTER) {
             __syncthreads();
             if (threadIdx.x == 0) {
-                u32 *counter = p->counters + (i64)it->item.counter * p->kv_heads + it->head;
-                message[0] = wr_arrive_global(counter) == (u32)it->item.tile_items - 1;
+                u32 *counter = p->counters + (i64)item->counter * p->kv_heads + head;
+                message[0] = wr_arrive_global(counter) == (u32)item->tile_items - 1;
                 if (message[0]) *counter = 0;
             }
             __syncthreads();
-            if (message[0]) merge_parts<AHEAD>(p, &it->item, it->head, 0, it->item.n_rows * (E / 4), keys);
+            if (message[0]) merge_parts<AHEAD>(p, item, head, 0, item->n_rows * (E / 4), keys);
         }
         if (!dealt) return;
         round ^= 1; /* the other word: some threads may still read this one */
