@@ -33,7 +33,9 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
             target_include_directories(${target} PRIVATE tests)
             target_compile_definitions(${target} PRIVATE WR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                 WR_BINARY_DIR="${CMAKE_BINARY_DIR}")
-            if(room STREQUAL "cuda" AND WEIR_EMULATE)
+            if(room STREQUAL "cuda" AND name MATCHES "^test_device_")
+                set(kind device) # through the backend's library, over a driver: the emulated one or a card's
+            elseif(room STREQUAL "cuda")
                 target_sources(${target} PRIVATE tests/cuda/emulate/launch_direct.c $<TARGET_OBJECTS:wr_emulate_objects>)
                 target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
                 set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)

@@ -165,7 +165,8 @@ static void every_op_on_the_device_agrees_with_the_cpu(void **state) {
     if (n_bad) fail_msg("%d results differ", n_bad);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "--quick")) setenv("WEIR_TEST_QUICK", "1", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_op_on_the_device_agrees_with_the_cpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
