@@ -248,6 +248,41 @@ static bool lean_launch(const wr_step *step, wr_linear_params *p, wr_launcher *l
     return true;
 }
 
+/* Trial: WR_WIDE=ahead,row tiles,takers */
+static bool wide_launch(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
+                        weir_status *status) {
+    int ahead, tiles, takers;
+    const char *text = getenv("WR_WIDE");
+    if (!text || sscanf(text, "%d,%d,%d", &ahead, &tiles, &takers) != 3) return false;
+    if (p->ids || p->m > 32 || p->slice_tiles != 8 || p->k_tiles % 8 || takers > p->slices) return false;
+    if (!wr_step_traits(step)->hopper || p->x_type != WR_NUM_BF16 || (uintptr_t)p->x % 16 || p->k % 512) return false;
+    char name[64];
+    int nt = p->m <= 8 ? 1 : p->m <= 16 ? 2 : 4;
+    snprintf(name, sizeof(name), "wr_linear_%s_wide%d_%d", wr_linear_kind_name(p->kind), ahead, 8 * nt);
+    p->group_tiles = tiles;
+    p->chunk_slices = takers;
+    p->warps = tiles * takers;
+    p->groups = (int32_t)ceil_div(p->row_tiles, tiles);
+    int64_t blocks = wr_step_traits(step)->n_sm;
+    if (blocks > p->groups) blocks = p->groups;
+    p->stride = (int32_t)blocks;
+    p->unscale = wr_linear_kind_unscale(p->kind);
+    size_t slot = (size_t)(p->m * (1024 + 16)), base = 512 + (size_t)((takers - 1) * tiles * 2 * nt * 640);
+    size_t depth = (wr_step_traits(step)->shared_bytes - base) / slot;
+    if (depth > (size_t)p->slices) depth = (size_t)p->slices;
+    if (depth > 31) depth = 31;
+    if (depth < (size_t)takers) return false;
+    p->chunks = (int32_t)depth;
+    wr_launch_spec spec = {.kernel = name,
+                           .blocks = blocks,
+                           .threads = 32 * (p->warps + (p->chunks < p->slices)),
+                           .shared_bytes = base + depth * slot,
+                           .params = p,
+                           .params_bytes = sizeof(*p)};
+    *status = wr_launch(launcher, &spec, err);
+    return true;
+}
+
 weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *forced, wr_launcher *launcher,
                                     weir_error *err) {
     wr_linear_params all;
@@ -262,7 +297,8 @@ weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *f
         if (all.addend) p.addend = (const char *)all.addend + y_offset;
         p.partials = step->scratch;
         weir_status status;
-        if (!forced && lean_launch(step, &p, launcher, err, &status)) {
+        if (!forced &&
+            (lean_launch(step, &p, launcher, err, &status) || wide_launch(step, &p, launcher, err, &status))) {
             if (status != WEIR_OK) return status;
             continue;
         }
@@ -415,9 +451,13 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 /* ---- the table ---- */
 
 /* The rows of many rows of x stand in linear_prefill.c, which a test may leave out. */
-static wr_kernel_row linear_rows[5], gather_rows[5];
+static bool trial_fits(const wr_step *step) { return wr_linear_rows_of_x(step) <= 32 && decode_fits(step); }
+static wr_kernel_row linear_rows[6], gather_rows[5];
 static void make_rows(void) {
     int n = 0;
+    if (getenv("WR_WIDE"))
+        linear_rows[n++] = (wr_kernel_row){
+            .name = "decode", .fits = trial_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
     if (&wr_cuda_linear_prefill_row) linear_rows[n++] = wr_cuda_linear_prefill_row;
     linear_rows[n++] = (wr_kernel_row){
         .name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};

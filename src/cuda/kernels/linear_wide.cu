@@ -1,0 +1,12 @@
+/* Trials. */
+#include "cuda/kernels/linear_wide.cuh"
+
+#if WR_HAS_WGMMA
+WR_WIDE_KERNEL(A4_64_wide4_32, A4_64, 32, 512, 4)
+WR_WIDE_KERNEL(A4_64_wide8_32, A4_64, 32, 512, 8)
+WR_WIDE_KERNEL(A4_64_wide4_16, A4_64, 16, 512, 4)
+WR_WIDE_KERNEL(A4_64_wide8_16, A4_64, 16, 512, 8)
+WR_WIDE_KERNEL(A4_64_wide2_16, A4_64, 16, 768, 2)
+WR_WIDE_KERNEL(A4_64_wide34_16, A4_64, 16, 768, 4)
+WR_WIDE_KERNEL(A4_64_wide4_8, A4_64, 8, 768, 4)
+#endif
