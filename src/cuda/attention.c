@@ -250,7 +250,7 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     spec.kernel = "wr_attn_merge_kernel";
     spec.blocks = 2 * (int64_t)wr_step_traits(step)->n_sm;
     spec.threads = WR_ATTN_MERGE_UNITS;
-    spec.shared_bytes = WR_ATTN_MERGE_AHEAD * 4096;
+    spec.shared_bytes = WR_ATTN_MERGE_BYTES;
     return wr_launch(launcher, &spec, err);
 }
 

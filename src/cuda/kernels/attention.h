@@ -9,9 +9,9 @@ enum {
     WR_ATTN_TILE_ROWS = 32,        /* query rows (tokens x group) of a decode item at most */
     WR_ATTN_PREFILL_MIN_ROWS = 64, /* a run of so many rows goes to the prefill kernel where there is one */
     WR_ATTN_SCHEDULE_THREADS = 1024,
-    WR_ATTN_PART_EXTRA = 4,    /* floats of a part beside its o: m, l, two unused */
-    WR_ATTN_MERGE_UNITS = 128, /* groups of four columns that a block merges at a time */
-    WR_ATTN_MERGE_AHEAD = 16,  /* spans that the merge kernel fetches at a time */
+    WR_ATTN_PART_EXTRA = 4,                 /* floats of a part beside its o: m, l, two unused */
+    WR_ATTN_MERGE_UNITS = 128,              /* groups of four columns that a block merges at a time */
+    WR_ATTN_MERGE_BYTES = 64 + 9 * 32 * 16, /* shared memory: 128 units lie in nine rows at most, with 32 spans each */
 };
 
 #define WR_ATTN_NO_COUNTER UINT32_MAX

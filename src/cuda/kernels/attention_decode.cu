@@ -370,49 +370,84 @@ WR_DEVICE void store_pair(const wr_attn_params *p, i64 at, float lo, float hi) {
     wr_attn_store(p->out, at + 1, p->out_type, hi);
 }
 
-/* Merges the parts of a tile for one KV head: unit u is four columns of a query row, units begin .. end - 1. Each
- * thread fetches its own share of AHEAD spans at a time through its own places in shared memory (4 KiB a span in all),
- * past L1. */
+/* Of one query row: the factors of spans chunk .. chunk + 31, {a, b, l of the span, unused}, by one warp. A maximum
+ * does not depend on the order it is taken in, so that lanes find in five steps what a walk over the spans would. top:
+ * the row's maximum so far. */
+WR_DEVICE void find_factors(const float *part, i64 stride, int n_spans, int chunk, float c, float *top,
+                            uint4 *factors) {
+    int lane = (int)threadIdx.x % 32;
+    float m = WR_ATTN_NONE, l = 0.0f, before = chunk > 0 ? *top : WR_ATTN_NONE;
+    if (chunk + lane < n_spans) {
+        uint4 ml = wr_load16_l2(part + (chunk + lane) * stride);
+        m = wr_bits_f32(ml.x);
+        l = wr_bits_f32(ml.y);
+    }
+    float to = fmaxf(before, m);
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        float left = __shfl_up_sync(0xFFFFFFFFu, to, (u32)step);
+        if (lane >= step) to = fmaxf(to, left);
+    }
+    float from = __shfl_up_sync(0xFFFFFFFFu, to, 1);
+    if (lane == 0) from = before;
+    uint4 out = {wr_f32_bits(wr_attn_decay(from, to, c)), wr_f32_bits(wr_attn_decay(m, to, c)), wr_f32_bits(l), 0};
+    factors[lane] = out;
+    if (lane == 31) *top = to;
+}
+
+/* Merges the parts of a tile for one KV head: unit u is four columns of a query row, units begin .. end - 1, a thread
+ * each. AHEAD spans are in flight at a time. memory: WR_ATTN_MERGE_BYTES. */
 template <int AHEAD>
 WR_DEVICE void merge_parts(const wr_attn_params *p, const wr_attn_item *item, int head, int begin, int end,
                            u8 *memory) {
-    const int width = p->value_dim, fours = width / 4;
+    const int width = p->value_dim, fours = width / 4, n_spans = item->tile_spans, warp = (int)threadIdx.x / 32;
     const float c = p->log2_factor;
-    u8 *mine = memory + threadIdx.x * 16;
+    const i64 part_size = width + WR_ATTN_PART_EXTRA, stride = (i64)p->kv_heads * item->n_rows * part_size;
+    const float *parts = p->partial + ((i64)item->partial + (i64)head * item->n_rows) * part_size;
+    float *tops = (float *)memory;
+    uint4 *factors = (uint4 *)(memory + 64); /* [rows][32] */
 #pragma unroll 1
-    for (int unit = begin + (int)threadIdx.x; unit < end; unit += THREADS) {
-        int r = unit / fours, column = unit % fours * 4;
-        i64 stride = (i64)p->kv_heads * item->n_rows * (width + WR_ATTN_PART_EXTRA);
-        const float *part =
-            p->partial + ((i64)item->partial + (i64)head * item->n_rows + r) * (width + WR_ATTN_PART_EXTRA);
-        float m = WR_ATTN_NONE, l = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int base = begin; base < end; base += THREADS) {
+        const int unit = base + (int)threadIdx.x, last = (base + THREADS < end ? base + THREADS : end) - 1;
+        const int row0 = base / fours, n_rows = last / fours - row0 + 1;
+        const bool active = unit < end;
+        const int r = (active ? unit : base) / fours, column = (active ? unit : base) % fours * 4;
+        const float *mine = parts + r * part_size + column;
+        float l = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 1
-        for (int first = 0; first < item->tile_spans; first += AHEAD) {
-            int n = item->tile_spans - first < AHEAD ? item->tile_spans - first : AHEAD;
-#pragma unroll 4
-            for (int i = 0; i < n; i++, part += stride) {
-                wr_cp16(wr_smem(mine + i * 4096), part + column);
-                wr_cp16(wr_smem(mine + i * 4096 + 2048), part + width);
+        for (int chunk = 0; chunk < n_spans; chunk += AHEAD) {
+            uint4 x[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++)
+                if (chunk + i < n_spans) x[i] = wr_load16_l2(mine + (chunk + i) * stride);
+            if (chunk % 32 == 0) {
+                __syncthreads(); /* nobody reads the last factors any more */
+                for (int row = warp; row < n_rows; row += THREADS / 32)
+                    find_factors(parts + (row0 + row) * part_size + width, stride, n_spans, chunk, c, tops + row,
+                                 factors + row * 32);
+                __syncthreads();
             }
-            wr_cp_commit();
-            wr_cp_wait<0>();
-#pragma unroll 4
-            for (int i = 0; i < n; i++) {
-                uint4 x = *(const uint4 *)(mine + i * 4096), ml = *(const uint4 *)(mine + i * 4096 + 2048);
-                float a, b;
-                wr_attn_merge(&m, wr_bits_f32(ml.x), c, &a, &b);
-                l = wr_attn_fold(l, a, wr_bits_f32(ml.y), b);
-                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(x.x), b);
-                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(x.y), b);
-                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(x.z), b);
-                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(x.w), b);
+            const uint4 *f = factors + (r - row0) * 32 + chunk % 32;
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                if (chunk + i >= n_spans) break;
+                uint4 abl = f[i];
+                float a = wr_bits_f32(abl.x), b = wr_bits_f32(abl.y);
+                l = wr_attn_fold(l, a, wr_bits_f32(abl.z), b);
+                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(x[i].x), b);
+                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(x[i].y), b);
+                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(x[i].z), b);
+                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(x[i].w), b);
             }
         }
-        int q_head = item_head(p, item, head, r);
-        float factor = p->sinks ? wr_attn_sink(m, &l, p->sinks[q_head], c) : 1.0f, inverse = wr_attn_inverse(l);
-        i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * width + column;
-        store_pair(p, at, o[0] * factor * inverse, o[1] * factor * inverse);
-        store_pair(p, at + 2, o[2] * factor * inverse, o[3] * factor * inverse);
+        if (active) {
+            int q_head = item_head(p, item, head, r);
+            float factor = p->sinks ? wr_attn_sink(tops[r - row0], &l, p->sinks[q_head], c) : 1.0f,
+                  inverse = wr_attn_inverse(l);
+            i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * width + column;
+            store_pair(p, at, o[0] * factor * inverse, o[1] * factor * inverse);
+            store_pair(p, at + 2, o[2] * factor * inverse, o[3] * factor * inverse);
+        }
     }
 }
 
@@ -427,7 +462,7 @@ WR_KERNEL(wr_attn_merge_kernel, wr_attn_params, WR_ATTN_MERGE_UNITS, 2) {
         const wr_attn_item *item = p.cuts + i / (u32)(p.kv_heads * per_tile);
         int begin = (int)(i % (u32)per_tile) * WR_ATTN_MERGE_UNITS, end = item->n_rows * p.value_dim / 4;
         if (end > begin + WR_ATTN_MERGE_UNITS) end = begin + WR_ATTN_MERGE_UNITS;
-        merge_parts<WR_ATTN_MERGE_AHEAD>(&p, item, (int)(i / (u32)per_tile % (u32)p.kv_heads), begin, end, memory);
+        merge_parts<16>(&p, item, (int)(i / (u32)per_tile % (u32)p.kv_heads), begin, end, memory);
     }
 }
 
@@ -446,7 +481,6 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     /* Queries stay in registers where they fit there, and then pass through the memory of the weights. */
     constexpr bool Q_SHARED = WR_ATTN_Q_SHARED(D, BK, MT);
     constexpr int Q_ROW = D * 2 + 16, PART = E + WR_ATTN_PART_EXTRA;
-    constexpr int AHEAD = K_BYTES + V_BYTES >= 16 * 4096 ? 16 : 8; /* spans that fit where keys and values lay */
     u8 *keys = memory, *values = keys + K_BYTES, *weights = values + V_BYTES;
     float *maxima = (float *)(weights + ROWS * P_ROW), *sums = maxima + 4 * ROWS; /* [4][ROWS] each */
     u32 *message = (u32 *)(sums + 4 * ROWS);                                      /* [4] */
@@ -456,10 +490,11 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const float c = p->log2_factor;
     u32 piece = first_piece(PER_SM), next = 0, round = 0;
-    /* Read beside the count: the item may be none, but its place is there. */
     bool opened = piece < p->max_pieces;
-    if (opened) open_item(p, item, piece);
+    wr_grid_wait();
+    /* The item is read beside the count: it may be none, but its place is there. */
     const u32 n_pieces = p->schedule->n_items * (u32)p->kv_heads;
+    if (opened) open_item(p, item, piece);
     const bool dealt = n_pieces > gridDim.x;
 
     for (; piece < n_pieces; piece = next, opened = false) {
@@ -724,7 +759,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                 if (message[0]) *counter = 0;
             }
             __syncthreads();
-            if (message[0]) merge_parts<AHEAD>(p, item, head, 0, item->n_rows * (E / 4), keys);
+            if (message[0]) merge_parts<MT == 1 ? 8 : 4>(p, item, head, 0, item->n_rows * (E / 4), keys);
         }
         if (!dealt) return;
         round ^= 1; /* the other word: some threads may still read this one */
@@ -741,13 +776,11 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     WR_KERNEL(wr_attn_decode_##name##_bf16, wr_attn_params, THREADS, PER_SM) {                                         \
         WR_DYNAMIC_SHARED(memory);                                                                                     \
         wr_grid_launch();                                                                                              \
-        wr_grid_wait();                                                                                                \
         decode<D, E, WR_ATTN_BF16, MT, PER_SM>(&p, memory);                                                            \
     }                                                                                                                  \
     WR_KERNEL(wr_attn_decode_##name##_f16, wr_attn_params, THREADS, PER_SM) {                                          \
         WR_DYNAMIC_SHARED(memory);                                                                                     \
         wr_grid_launch();                                                                                              \
-        wr_grid_wait();                                                                                                \
         decode<D, E, WR_ATTN_F16, MT, PER_SM>(&p, memory);                                                             \
     }
 DECODE(64_1, 64, 64, 1, 4)

@@ -132,9 +132,9 @@ WR_DEVICE uint4 wr_load16_l2(const void *p) {
 /* Adds 1 and returns the old value; all earlier writes of the block (after __syncthreads by its threads) are seen by
  * whoever sees the count. For "the last block to arrive does the rest". Never spin on it. */
 WR_DEVICE u32 wr_arrive_global(u32 *counter) {
-    __threadfence();
+    asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* __threadfence is the sequential one, which takes longer */
     u32 old = atomicAdd(counter, 1u);
-    __threadfence();
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
     return old;
 }
 
