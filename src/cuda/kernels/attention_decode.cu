@@ -759,7 +759,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                 if (message[0]) *counter = 0;
             }
             __syncthreads();
-            if (message[0]) merge_parts<MT == 1 ? 8 : 4>(p, item, head, 0, item->n_rows * (E / 4), keys);
+            if (message[0]) merge_parts<PER_SM < 4 && MT == 1 ? 8 : 4>(p, item, head, 0, item->n_rows * (E / 4), keys);
         }
         if (!dealt) return;
         round ^= 1; /* the other word: some threads may still read this one */
