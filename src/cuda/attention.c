@@ -147,7 +147,10 @@ static size_t fast_prepare_bytes(const wr_step *step) {
 static size_t fast_scratch_bytes(const wr_step *step, int n_threads) {
     plan s;
     (void)n_threads;
-    return make_plan(step, &s) ? (size_t)(s.max_partial_rows * part_bytes(step)) : 0;
+    if (!make_plan(step, &s)) return 0;
+    /* The prefill kernel has ended when the decode kernel writes there. */
+    size_t parts = (size_t)(s.max_partial_rows * part_bytes(step)), totals = wr_attn_prefill_scratch(step);
+    return parts > totals ? parts : totals;
 }
 
 static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err) {

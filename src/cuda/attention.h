@@ -13,6 +13,8 @@ const wr_kernel_row *wr_cuda_dense_attention_rows(void);
  * WR_ATTN_PREFILL_MIN_ROWS rows into params->prefill and everything else into params->items; the kernel's grid must
  * not depend on how many there are. */
 int wr_attn_prefill_tile(const wr_step *step);
+/* Bytes that the prefill kernel writes at params->partial. */
+size_t wr_attn_prefill_scratch(const wr_step *step);
 weir_status wr_attn_prefill_launch(const wr_step *step, const wr_attn_params *params, wr_launcher *launcher,
                                    weir_error *err);
 

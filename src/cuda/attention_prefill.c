@@ -37,6 +37,11 @@ int wr_attn_prefill_tile(const wr_step *step) {
     return group < 1 || group > WR_PREFILL_ROWS ? 0 : (int)(WR_PREFILL_ROWS / group);
 }
 
+size_t wr_attn_prefill_scratch(const wr_step *step) {
+    if (wr_attn_prefill_tile(step) == 0) return 0;
+    return (size_t)wr_step_traits(step)->n_sm * (size_t)WR_PREFILL_OUTSIDE_BYTES(step->in[2].shape[3]);
+}
+
 /* The grid fills the card once; blocks take tiles until there are none. */
 weir_status wr_attn_prefill_launch(const wr_step *step, const wr_attn_params *params, wr_launcher *launcher,
                                    weir_error *err) {

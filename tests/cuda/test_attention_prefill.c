@@ -157,8 +157,13 @@ static void run_prefill(const scene *c, stage *s, const cloth *out) {
     s->schedule.n_prefill = (uint32_t)n;
     s->params.out = out->t.data;
     weir_error err = {0};
+    int64_t bytes = (int64_t)wr_attn_prefill_scratch(&s->step);
+    cloth scratch = new_output(WEIR_DTYPE_U8, 1, &bytes, 0);
+    s->params.partial = scratch.t.data;
     if (wr_attn_prefill_launch(&s->step, &s->params, NULL, &err) != WEIR_OK) fail_msg("%s", err.message);
     check_canaries(out);
+    check_canaries(&scratch);
+    free_cloth(&scratch);
     assert_int_equal(s->schedule.prefill_next, 0);
     assert_int_equal(s->schedule.prefill_done, 0);
 }

@@ -10,7 +10,7 @@
  * one's softmax runs under the other's products. P stays in registers.
  *
  * Totals of finished spans: 128 columns in shared memory (touched once per span by the thread that owns them); for
- * E = 256 the other 128 columns lie, as f32, in the row's own place in the output, which is overwritten at the end.
+ * E = 256 the other 128 columns lie in global memory, 64 KiB a block that stay in L2.
  *
  * Layouts in shared memory (rows of 128 bytes, swizzled as wr_wgmma_desc says): q [panel of 64 columns][128 rows], K
  * [panel][key] as a K-major operand, V [panel][key] as an MN-major one. Head sizes 80 and 96 use a second panel in
@@ -28,9 +28,9 @@
 
 #if WR_HAS_WGMMA
 
-/* Barriers, 8 bytes each, from the start of their area; then flags of missing pages by slot, then the tiles' numbers.
- */
-enum { FULL = 0, EMPTY = 32, TURN = 64, WORK_FULL = 80, WORK_EMPTY = 96, MISSING = 128, WORK = 160 };
+/* Barriers, 8 bytes each, from the start of their area; then flags of missing pages by slot, then the tiles' numbers,
+ * then of each row of the tile its number among T * H rows of q and of the output, -1 past the end of the run. */
+enum { FULL = 0, EMPTY = 32, TURN = 64, WORK_FULL = 80, WORK_EMPTY = 96, MISSING = 128, WORK = 160, ROWS = 256 };
 
 /* One tile. */
 typedef struct prefill_tile {
@@ -281,43 +281,36 @@ template <int BLOCK> WR_DEVICE void pack_weights(u32 *weights, const float *s) {
     for (int i = 0; i < BLOCK / 4; i++) weights[i] = wr_attn_pack<WR_ATTN_BF16>(s[2 * i], s[2 * i + 1]);
 }
 
-/* Row `row` of the tile: its number among T * H rows of q and of the output; below 0 past the end of the run. */
+/* Row `row` of the tile, as the list at ROWS says. */
 WR_DEVICE i64 find_row(const wr_attn_params *p, const wr_attn_prefill_item *item, int head, int row) {
     int token = row / p->group;
     if (token >= item->n_rows) return -1;
     return (i64)(item->row + token) * p->n_heads + head * p->group + row % p->group;
 }
 
-/* Four bytes of the output, together or apart by how it is aligned. */
-WR_DEVICE float read_place(const u8 *p) {
-    if ((u64)p % 4 == 0) return *(const float *)p;
-    return wr_bits_f32((u32)((const u16 *)p)[0] | (u32)((const u16 *)p)[1] << 16);
-}
-WR_DEVICE void write_place(u8 *p, float x) {
-    if ((u64)p % 4 == 0) {
-        *(float *)p = x;
-    } else {
-        ((u16 *)p)[0] = (u16)wr_f32_bits(x);
-        ((u16 *)p)[1] = (u16)(wr_f32_bits(x) >> 16);
-    }
-}
-
-/* Totals of the columns that shared memory has no space for, for row h of the thread. */
-template <int E> WR_DEVICE void merge_in_place(float *o, int h, u8 *place, float a, float b, bool first, bool last) {
+/* Totals of the columns that shared memory has no space for: fours of the thread's columns, [16][128 threads]. */
+template <int E>
+WR_DEVICE void merge_outside(float *o, uint4 *totals, const float *a, const float *b, bool first, bool last) {
     enum { KEPT = WR_PREFILL_KEPT(E) };
 #pragma unroll
-    for (int z = KEPT / 2 + 2 * h; z < E / 2; z += z % 2 ? 3 : 1) {
-        u8 *at = place + ((z - KEPT / 2) / 4 * 8 + z % 2) * 4;
-        o[z] = wr_attn_fold(first ? 0.0f : read_place(at), a, o[z], b);
-        if (!last) write_place(at, o[z]);
+    for (int i = 0; i < (E - KEPT) / 8; i++) {
+        float *x = o + KEPT / 2 + i * 4; /* two of row g, two of row g + 8 */
+        uint4 v = {0, 0, 0, 0};
+        if (!first) v = totals[i * 128];
+        x[0] = wr_attn_fold(wr_bits_f32(v.x), a[0], x[0], b[0]);
+        x[1] = wr_attn_fold(wr_bits_f32(v.y), a[0], x[1], b[0]);
+        x[2] = wr_attn_fold(wr_bits_f32(v.z), a[1], x[2], b[1]);
+        x[3] = wr_attn_fold(wr_bits_f32(v.w), a[1], x[3], b[1]);
+        uint4 w = {wr_f32_bits(x[0]), wr_f32_bits(x[1]), wr_f32_bits(x[2]), wr_f32_bits(x[3])};
+        if (!last) totals[i * 128] = w;
     }
 }
 
 /* The span with maxima m and sums l, whose outputs are o, joins the totals. first: there are none yet. last: o becomes
  * the totals, which are not stored. totals: shared, [KEPT / 2][128 threads]. */
 template <int E>
-WR_DEVICE void merge_span(const wr_attn_params *p, u32 index, int row0, float *o, prefill_rows *rows, const float *m,
-                          const float *l, float *totals, bool first, bool last) {
+WR_DEVICE void merge_span(const wr_attn_params *p, float *o, prefill_rows *rows, const float *m, const float *l,
+                          float *totals, int wg, bool first, bool last) {
     enum { KEPT = WR_PREFILL_KEPT(E) };
     float a[2], b[2];
 #pragma unroll
@@ -332,48 +325,48 @@ WR_DEVICE void merge_span(const wr_attn_params *p, u32 index, int row0, float *o
         o[z] = wr_attn_fold(old, a[h], o[z], b[h]);
         if (!last) totals[z * 128] = o[z];
     }
-    if constexpr (E > KEPT) {
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            i64 row = find_row(p, &p->prefill[index / (u32)p->kv_heads], (int)(index % (u32)p->kv_heads), row0 + 8 * h);
-            u8 *place = (u8 *)p->out + row * (E * (p->out_type == WR_ATTN_F32 ? 4 : 2)) + threadIdx.x % 4 * 8;
-            if (row >= 0) merge_in_place<E>(o, h, place, a[h], b[h], first, last);
-        }
-    }
+    if constexpr (E > KEPT)
+        merge_outside<E>(o,
+                         (uint4 *)((u8 *)p->partial + blockIdx.x * (u64)WR_PREFILL_OUTSIDE_BYTES(E) +
+                                   wg * (WR_PREFILL_OUTSIDE_BYTES(E) / 2)) +
+                             threadIdx.x % 128,
+                         a, b, first, last);
 }
 
-/* The warpgroup's 64 query rows into shared memory. */
-template <int D> WR_DEVICE void load_queries(const wr_attn_params *p, const prefill_tile *tile, u8 *q, int wg) {
-    enum { PIECES = D / 8 };
-    bool vectors = p->q_type == WR_ATTN_BF16 && (u64)p->q % 16 == 0;
-    for (int i = threadIdx.x % 128; i < 64 * PIECES; i += 128) {
-        int row = wg * 64 + i / PIECES, piece = i % PIECES;
-        i64 at = find_row(p, &tile->item, tile->head, row) * D + piece * 8;
-        uint4 v;
-        v.x = v.y = v.z = v.w = 0;
-        if (at >= 0) {
-            if (vectors) {
-                v = *(const uint4 *)((const u16 *)p->q + at);
-            } else {
-                v.x = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at, p->q_type);
-                v.y = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 2, p->q_type);
-                v.z = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 4, p->q_type);
-                v.w = wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + 6, p->q_type);
-            }
+/* The warpgroup's 64 query rows into shared memory, and where they lie. */
+template <int D>
+WR_DEVICE void load_queries(const wr_attn_params *p, const prefill_tile *tile, u8 *area, u8 *q, int wg) {
+    enum { PIECES = D / 8, PASSES = PIECES / 2 };
+    const int thread = threadIdx.x % 128;
+    i64 *list = (i64 *)(area + ROWS) + wg * 64;
+    if (thread < 64) list[thread] = find_row(p, &tile->item, tile->head, wg * 64 + thread);
+    wr_barrier(1 + wg, 128);
+    const bool vectors = p->q_type == WR_ATTN_BF16 && (u64)p->q % 16 == 0;
+#pragma unroll 1 /* copies do not wait for each other */
+    for (int i = 0; i < PASSES; i++) {
+        int place = thread + i * 128, row = place / PIECES, piece = place % PIECES;
+        i64 at = list[row] * D + piece * 8;
+        u8 *target = q + piece / 8 * (WR_PREFILL_ROWS * 128) + (wg * 64 + row) * 128 + ((piece % 8 ^ (row & 7)) << 4);
+        if (vectors) {
+            wr_cp16_or_zero(wr_smem(target), (const u16 *)p->q + (at < 0 ? 0 : at), at >= 0);
+        } else {
+#pragma unroll 1
+            for (int j = 0; j < 8; j += 2)
+                *(u32 *)(target + j * 2) = at < 0 ? 0u : wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + j, p->q_type);
         }
-        *(uint4 *)(q + piece / 8 * (WR_PREFILL_ROWS * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4)) = v;
     }
+    wr_cp_commit();
+    wr_cp_wait<0>();
     wr_fence_async();
     wr_barrier(1 + wg, 128);
 }
 
 /* Sinks, division, rounding, output. */
 template <int E>
-WR_DEVICE void write_rows(const wr_attn_params *p, u32 index, const float *o, prefill_rows *rows, int row0) {
-    __syncwarp(); /* the rows' places in the output have been read by all four threads of a row */
+WR_DEVICE void write_rows(const wr_attn_params *p, const u8 *area, const float *o, prefill_rows *rows, int row0) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        i64 row = find_row(p, &p->prefill[index / (u32)p->kv_heads], (int)(index % (u32)p->kv_heads), row0 + 8 * h);
+        i64 row = ((const i64 *)(area + ROWS))[row0 + 8 * h];
         if (row < 0) continue;
         float factor = 1.0f;
         if (p->sinks)
@@ -433,8 +426,8 @@ WR_DEVICE void weigh(const wr_attn_params *p, const prefill_tile *tile, float *s
 }
 
 template <int D, int E>
-WR_DEVICE void attend_tile(const wr_attn_params *p, u32 index, const prefill_tile *tile, prefill_ring *ring, u8 *area,
-                           u32 bars, u32 q, u32 slots, float *totals, int wg) {
+WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, prefill_ring *ring, u8 *area, u32 bars,
+                           u32 q, u32 slots, float *totals, int wg) {
     enum {
         BLOCK = WR_PREFILL_BLOCK(D),
         STAGES = WR_PREFILL_STAGES(D),
@@ -488,7 +481,7 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, u32 index, const prefill_til
             wr_wgmma_wait<0>();
             release(bars, value_slot);
             if (crosses) {
-                merge_span<E>(p, index, row0, o, &rows, span_m, span_l, totals, !merged, false);
+                merge_span<E>(p, o, &rows, span_m, span_l, totals, wg, !merged, false);
                 merged = true;
             } else {
 #pragma unroll
@@ -501,9 +494,9 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, u32 index, const prefill_til
         start_values<WIDE, BLOCK>(o, weights, slots + slot * SLOT, fresh);
         wr_wgmma_wait<0>();
         release(bars, slot);
-        merge_span<E>(p, index, row0, o, &rows, rows.m, rows.l, totals, !merged, true);
+        merge_span<E>(p, o, &rows, rows.m, rows.l, totals, wg, !merged, true);
     }
-    write_rows<E>(p, index, o, &rows, row0);
+    write_rows<E>(p, area, o, &rows, row0);
 }
 
 template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shared) {
@@ -540,8 +533,8 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
             if (index >= count_tiles(p)) break;
             prefill_tile tile = find_tile<BLOCK>(p, index);
             wr_barrier(1 + wg, 128); /* nobody reads the last tile's queries any more */
-            load_queries<D>(p, &tile, shared, wg);
-            attend_tile<D, E>(p, index, &tile, &ring, area, bars, q + wg * 8192, slots,
+            load_queries<D>(p, &tile, area, shared, wg);
+            attend_tile<D, E>(p, &tile, &ring, area, bars, q + wg * 8192, slots,
                               (float *)totals + wg * (WR_PREFILL_KEPT(E) / 2 * 128) + threadIdx.x % 128, wg);
         }
     }
