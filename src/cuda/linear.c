@@ -134,6 +134,7 @@ bool wr_linear_decode_plan(const wr_decode_shape *s, wr_decode_plan *out) {
     wr_decode_plan p = {.width = width_for(s->kind, s->m)};
     int most_warps = most_threads(s->kind, p.width) / 32;
     for (int warps = 4; warps <= most_warps && !s->force_spread; warps++) { /* direct */
+        if (getenv("WR_WARPS") && atoi(getenv("WR_WARPS")) != warps) continue;
         p.threads = 32 * warps;
         p.chunks = 1;
         p.chunk_slices = s->slices;
@@ -217,69 +218,92 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
     return wr_launch(launcher, &spec, err);
 }
 
-/* Trial: WR_LEAN=ahead,warps,blocks_per_sm */
-static bool lean_launch(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
-                        weir_status *status) {
-    int ahead, warps, per_sm;
-    const char *text = getenv("WR_LEAN");
-    if (!text || sscanf(text, "%d,%d,%d", &ahead, &warps, &per_sm) != 3) return false;
-    if (p->ids || p->m > 16 || p->slice_tiles != 8 || p->k_tiles % 8) return false;
-    if (warps < p->slices ? p->slices % warps : warps % p->slices) return false;
+/* name: of the kernel, behind the kind's. p->ids: for GATHER_LINEAR, `jobs` of them. */
+static weir_status launch_lean(wr_linear_params *p, const wr_lean_plan *plan, const char *form, int64_t jobs,
+                               wr_launcher *launcher, weir_error *err) {
     char name[64];
-    int nt = p->m <= 8 ? 1 : 2;
-    snprintf(name, sizeof(name), "wr_linear_%s_lean%d_%d", wr_linear_kind_name(p->kind), ahead, 8 * nt);
-    p->group_tiles = warps > p->slices ? warps / p->slices : 1;
-    p->units = p->group_tiles * p->slices;
-    p->warps = warps;
-    p->groups = (int32_t)ceil_div(p->row_tiles, p->group_tiles);
-    int64_t blocks = (int64_t)per_sm * wr_step_traits(step)->n_sm;
-    if (blocks > p->groups) blocks = p->groups;
-    p->stride = (int32_t)blocks;
+    snprintf(name, sizeof(name), "wr_linear_%s_%s", wr_linear_kind_name(p->kind), form);
+    p->group_tiles = plan->tiles;
+    p->chunk_slices = plan->takers;
+    p->chunks = plan->depth;
+    p->units = (int32_t)(plan->tiles * p->slices);
+    p->warps = plan->tiles * plan->takers;
+    p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
+    p->stride = p->job_blocks = (int32_t)plan->blocks;
     p->unscale = wr_linear_kind_unscale(p->kind);
-    size_t shared = (size_t)(p->m * (p->k_tiles * 128 + 16) + 127) / 128 * 128 + (size_t)(2 * p->units * nt * 640);
     wr_launch_spec spec = {.kernel = name,
-                           .blocks = blocks,
-                           .threads = 32 * warps,
-                           .shared_bytes = shared,
+                           .blocks = plan->blocks * jobs,
+                           .threads = plan->threads,
+                           .shared_bytes = plan->shared_bytes,
                            .params = p,
                            .params_bytes = sizeof(*p)};
-    if (shared > wr_step_traits(step)->shared_bytes) return false;
-    *status = wr_launch(launcher, &spec, err);
-    return true;
+    return wr_launch(launcher, &spec, err);
 }
 
-/* Trial: WR_WIDE=ahead,row tiles,takers */
-static bool wide_launch(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
-                        weir_status *status) {
-    int ahead, tiles, takers;
+/* Trial: WR_LEAN=ahead,warps,blocks_per_sm; WR_WIDE=ahead,row tiles,takers */
+static void force_lean(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
+    int warps, per_sm;
+    const char *text = getenv("WR_LEAN");
+    if (getenv("WR_SHOW"))
+        fprintf(stderr, "lean plan: tiles %d takers %d blocks %d\n", p->tiles, p->takers, (int)p->blocks);
+    if (!text || sscanf(text, "%d,%d,%d", ahead, &warps, &per_sm) != 3) return;
+    p->takers = warps < s->slices ? warps : s->slices;
+    p->tiles = warps / p->takers;
+    p->threads = 32 * p->takers * p->tiles;
+    int64_t groups = ceil_div(s->row_tiles, p->tiles);
+    p->blocks = per_sm * s->n_sm < groups ? per_sm * s->n_sm : groups;
+    int nt = s->m <= 8 ? 1 : 2;
+    p->shared_bytes =
+        (size_t)(s->m * (s->k_tiles * 128 + 16) + 127) / 128 * 128 + (size_t)(2 * p->tiles * s->slices * nt * 640);
+}
+static void force_wide(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
+    int tiles, takers;
     const char *text = getenv("WR_WIDE");
-    if (!text || sscanf(text, "%d,%d,%d", &ahead, &tiles, &takers) != 3) return false;
-    if (p->ids || p->m > 32 || p->slice_tiles != 8 || p->k_tiles % 8 || takers > p->slices) return false;
-    if (!wr_step_traits(step)->hopper || p->x_type != WR_NUM_BF16 || (uintptr_t)p->x % 16 || p->k % 512) return false;
-    char name[64];
-    int nt = p->m <= 8 ? 1 : p->m <= 16 ? 2 : 4;
-    snprintf(name, sizeof(name), "wr_linear_%s_wide%d_%d", wr_linear_kind_name(p->kind), ahead, 8 * nt);
-    p->group_tiles = tiles;
-    p->chunk_slices = takers;
-    p->warps = tiles * takers;
-    p->groups = (int32_t)ceil_div(p->row_tiles, tiles);
-    int64_t blocks = wr_step_traits(step)->n_sm;
-    if (blocks > p->groups) blocks = p->groups;
-    p->stride = (int32_t)blocks;
-    p->unscale = wr_linear_kind_unscale(p->kind);
-    size_t slot = (size_t)(p->m * (1024 + 16)), base = 512 + (size_t)((takers - 1) * tiles * 2 * nt * 640);
-    size_t depth = (wr_step_traits(step)->shared_bytes - base) / slot;
-    if (depth > (size_t)p->slices) depth = (size_t)p->slices;
+    if (getenv("WR_SHOW"))
+        fprintf(stderr, "wide plan: tiles %d takers %d blocks %d depth %d\n", p->tiles, p->takers, (int)p->blocks,
+                p->depth);
+    if (!text || sscanf(text, "%d,%d,%d", ahead, &tiles, &takers) != 3) return;
+    int nt = s->m <= 8 ? 1 : s->m <= 16 ? 2 : 4;
+    size_t slot = (size_t)(s->m * (1024 + 16)), base = 512 + (size_t)((takers - 1) * tiles * 2 * nt * 640);
+    size_t depth = (s->shared_bytes - base) / slot;
+    if (depth > (size_t)s->slices) depth = (size_t)s->slices;
     if (depth > 31) depth = 31;
-    if (depth < (size_t)takers) return false;
-    p->chunks = (int32_t)depth;
-    wr_launch_spec spec = {.kernel = name,
-                           .blocks = blocks,
-                           .threads = 32 * (p->warps + (p->chunks < p->slices)),
-                           .shared_bytes = base + depth * slot,
-                           .params = p,
-                           .params_bytes = sizeof(*p)};
-    *status = wr_launch(launcher, &spec, err);
+    if (takers > s->slices || depth < (size_t)takers) return;
+    int64_t groups = ceil_div(s->row_tiles, tiles);
+    *p = (wr_lean_plan){.tiles = tiles,
+                        .takers = takers,
+                        .threads = 32 * (tiles * takers + ((int)depth < s->slices)),
+                        .depth = (int)depth,
+                        .blocks = groups < s->n_sm ? groups : s->n_sm,
+                        .shared_bytes = base + depth * slot};
+}
+static int usual_ahead(int kind) { return built[kind][2]; }
+/* True: launched. */
+static bool try_lean(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
+                     weir_status *status) {
+    wr_decode_shape shape;
+    wr_lean_plan plan;
+    char form[32];
+    shape_of(step, p->m, &shape);
+    if (shape.kind >= WR_KIND_COUNT || getenv("WR_OLD")) return false;
+    int ahead = usual_ahead(shape.kind);
+    if (p->m <= 8 && !getenv("WR_WIDE")) {
+        if (!wr_linear_lean_plan(&shape, 1, &plan)) return false;
+        force_lean(&shape, &plan, &ahead);
+        snprintf(form, sizeof(form), "lean%d_8", ahead);
+    } else {
+        bool hopper = wr_step_traits(step)->hopper && p->x_type == WR_NUM_BF16;
+        if (!hopper || (uintptr_t)p->x % 16 || p->k != p->k_tiles * WR_TILE_COLS) return false;
+        if (!wr_linear_wide_plan(&shape, &plan)) return false;
+        if (getenv("WR_LEAN") && p->m <= 16) {
+            force_lean(&shape, &plan, &ahead);
+            snprintf(form, sizeof(form), "lean%d_16", ahead);
+        } else {
+            force_wide(&shape, &plan, &ahead);
+            snprintf(form, sizeof(form), "wide%d_%d", ahead, p->m <= 8 ? 8 : p->m <= 16 ? 16 : 32);
+        }
+    }
+    *status = launch_lean(p, &plan, form, 1, launcher, err);
     return true;
 }
 
@@ -297,8 +321,7 @@ weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *f
         if (all.addend) p.addend = (const char *)all.addend + y_offset;
         p.partials = step->scratch;
         weir_status status;
-        if (!forced &&
-            (lean_launch(step, &p, launcher, err, &status) || wide_launch(step, &p, launcher, err, &status))) {
+        if (!forced && try_lean(step, &p, launcher, err, &status)) {
             if (status != WEIR_OK) return status;
             continue;
         }
@@ -385,6 +408,11 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
         return WR_FAIL(err, WEIR_E_STATE, "gather_linear: no plan for %lld x %lld weights", (long long)p.n,
                        (long long)p.k);
     int64_t jobs = p.m;
+    wr_decode_shape shape;
+    wr_lean_plan lean;
+    shape_of(step, 1, &shape);
+    if (p.m <= FEW_ROWS && !getenv("WR_OLD") && wr_linear_lean_plan(&shape, jobs, &lean))
+        return launch_lean(&p, &lean, "gather", jobs, launcher, err);
     if (p.m > FEW_ROWS) {
         wr_linear_sort_params sort = {.ids = p.ids,
                                       .jobs = step->scratch,
@@ -451,13 +479,20 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 /* ---- the table ---- */
 
 /* The rows of many rows of x stand in linear_prefill.c, which a test may leave out. */
-static bool trial_fits(const wr_step *step) { return wr_linear_rows_of_x(step) <= 32 && decode_fits(step); }
+/* The wide kernel beats the prefill tier up to 32 rows. */
+static bool wide_fits(const wr_step *step) {
+    wr_decode_shape shape;
+    wr_lean_plan plan;
+    int64_t m = wr_linear_rows_of_x(step);
+    if (m > MOST_ROWS || !wr_step_traits(step)->hopper || step->in[0].dtype != WEIR_DTYPE_BF16) return false;
+    shape_of(step, m, &shape);
+    return shape.kind < WR_KIND_COUNT && wr_linear_wide_plan(&shape, &plan) && decode_fits(step);
+}
 static wr_kernel_row linear_rows[6], gather_rows[5];
 static void make_rows(void) {
     int n = 0;
-    if (getenv("WR_WIDE"))
-        linear_rows[n++] = (wr_kernel_row){
-            .name = "decode", .fits = trial_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
+    linear_rows[n++] =
+        (wr_kernel_row){.name = "wide", .fits = wide_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
     if (&wr_cuda_linear_prefill_row) linear_rows[n++] = wr_cuda_linear_prefill_row;
     linear_rows[n++] = (wr_kernel_row){
         .name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};

@@ -25,6 +25,19 @@ typedef struct wr_decode_plan {
     size_t shared_bytes;
 } wr_decode_plan;
 
+/* Of kernels/linear_lean.cu and linear_wide.cu. */
+typedef struct wr_lean_plan {
+    int tiles, takers; /* row tiles of a block at once; warps of each, which share its slices */
+    int threads;
+    int depth;      /* wide: slices of x in shared memory */
+    int64_t blocks; /* of a job */
+    size_t shared_bytes;
+} wr_lean_plan;
+
+/* False: no such kernel can serve it. jobs: of GATHER_LINEAR, of at most m rows; else 1. */
+bool wr_linear_lean_plan(const wr_decode_shape *shape, int64_t jobs, wr_lean_plan *out);
+bool wr_linear_wide_plan(const wr_decode_shape *shape, wr_lean_plan *out);
+
 /* False: no decode kernel can serve it. */
 bool wr_linear_decode_plan(const wr_decode_shape *shape, wr_decode_plan *out);
 /* The row's launch; forced: a plan of the caller's for each chunk of rows, or NULL. */

@@ -48,6 +48,7 @@
 enum {
     WR_TILE_ROWS = 16,
     WR_TILE_COLS = 64,
+    WR_LEAN_TILES = 8, /* k tiles of every slice where the lean and wide kernels serve */
     WR_AFFINE_SHIFT = 32, /* BF16 scales, E8M0 */
     WR_NVFP4_SHIFT = 19   /* E5M3 */
 };

@@ -4,71 +4,73 @@
 
 #include "cuda/kernels/linear_decode.cuh"
 
-enum { LEAN_TILES = 8 }; /* k tiles of every slice */
-
 /* Columns of all rows of x to shared memory, by all threads; no barrier. */
-WR_DEVICE void lean_stage(const wr_linear_params &p, u8 *to, int pitch_bytes) {
+WR_DEVICE void lean_stage(const wr_linear_params &p, const job &b, u8 *to, int pitch_bytes) {
     const int cols = (int)p.k_tiles * WR_TILE_COLS, pieces = cols / 8;
     const bool vectors = p.x_type == WR_NUM_BF16 && p.k == cols && (u64)p.x % 16 == 0;
     if (vectors) {
-        const u8 *from = (const u8 *)p.x + 16 * threadIdx.x;
         u32 at = wr_smem(to) + 16 * threadIdx.x;
-        for (int row = 0; row < (int)p.m; row++, from += 2 * cols, at += pitch_bytes) {
+        for (int row = 0; row < b.m; row++, at += pitch_bytes) {
+            const u8 *from = (const u8 *)p.x + 2 * cols * row_of(b, row) + 16 * threadIdx.x;
 #pragma unroll 4
             for (int i = threadIdx.x, o = 0; i < pieces; i += blockDim.x, o += 16 * blockDim.x)
                 wr_cp16(at + o, from + o);
         }
     } else {
-        for (int row = 0; row < (int)p.m; row++)
+        for (int row = 0; row < b.m; row++)
             for (int i = threadIdx.x; i < pieces; i += blockDim.x)
-                *(uint4 *)(to + row * pitch_bytes + 16 * i) = x_piece(p, row, 8 * i);
+                *(uint4 *)(to + row * pitch_bytes + 16 * i) = x_piece(p, row_of(b, row), 8 * i);
     }
     wr_cp_commit();
 }
 
 /* The sums of one row tile, which the `threads` threads that keep them have written: y. */
 template <int NT>
-WR_DEVICE void lean_add(const wr_linear_params &p, const float *part, i64 row_tile, int thread, int threads) {
-    for (int i = thread; i < (int)p.m * WR_TILE_ROWS; i += threads) {
+WR_DEVICE void lean_add(const wr_linear_params &p, const job &b, const float *part, i64 row_tile, int thread,
+                        int threads) {
+    for (int i = thread; i < b.m * WR_TILE_ROWS; i += threads) {
         const int token = i / WR_TILE_ROWS, row = i % WR_TILE_ROWS;
         const float *from = part + token * PART_PITCH + row;
         float sum = 0.0f;
 #pragma unroll 4
         for (int s = 0; s < p.slices; s++) sum += from[s * NT * PART];
         const i64 n = row_tile * WR_TILE_ROWS + row;
-        if (n < p.n) wr_linear_store(p, token, n, sum);
+        if (n < p.n) wr_linear_store(p, row_of(b, token), n, sum);
     }
 }
 
-/* A block: group_tiles row tiles at once, all slices of each. Either warps = group_tiles * slices, a warp for each
- * unit, or group_tiles is 1 and a warp has units / warps slices of it. AHEAD divides 8. */
-template <int KIND, int NT, int AHEAD> WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
+/* A block: group_tiles row tiles at once, chunk_slices warps for each, which take its slices in turn. AHEAD divides 8.
+ */
+template <int KIND, int NT, int AHEAD, bool GATHER> WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
     const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     wr_grid_launch();
-    const int r = p.group_tiles == 1 ? 0 : warp / p.slices, slice = warp - r * p.slices;
-    const int per = p.units / p.warps; /* units of a warp in a group */
-    int row_tile = blockIdx.x * p.group_tiles + r;
+    if (GATHER) wr_grid_wait(); /* which expert is not known before */
+    const job b = GATHER ? gathered_job<KIND>(p) : whole_job(p);
+    if (GATHER && b.m == 0) return;
+    const int takers = p.chunk_slices, r = p.group_tiles == 1 ? 0 : warp / takers, slice = warp - r * takers;
+    const int mine = takers == p.slices ? 1 : (p.slices - slice + takers - 1) / takers;
+    int row_tile = b.block * p.group_tiles + r;
     const int stride = p.stride * p.group_tiles, row_tiles = (int)p.row_tiles;
-    const i64 step = (i64)p.warps * LEAN_TILES * BYTES, jump = (i64)stride * p.k_tiles * BYTES - (per - 1) * step;
-    const u8 *next = p.w + ((i64)row_tile * p.k_tiles + slice * LEAN_TILES) * BYTES;
+    const i64 step = (i64)takers * WR_LEAN_TILES * BYTES, jump = (i64)stride * p.k_tiles * BYTES - (mine - 1) * step;
+    const u8 *next = b.w + ((i64)row_tile * p.k_tiles + slice * WR_LEAN_TILES) * BYTES;
     u32 ring[AHEAD][WORDS];
     if (row_tile < row_tiles) {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) wr_tile_load<KIND>(ring[i], next + i * BYTES, lane);
     }
-    wr_grid_wait();
-    const int pitch = (int)p.k_tiles * 2 * WR_TILE_COLS + 16, m = (int)p.m;
+    if (!GATHER) wr_grid_wait();
+    const int pitch = (int)p.k_tiles * 2 * WR_TILE_COLS + 16, m = b.m;
     float *sums = (float *)(shared + ((m * pitch + 127) & ~127));
-    lean_stage(p, shared, pitch);
+    lean_stage(p, b, shared, pitch);
     u32 x[NT];
 #pragma unroll
     for (int n = 0; n < NT; n++) { /* rows beyond m repeat the last one: their sums are not used */
         const int row = 8 * n + lane % 8;
-        x[n] =
-            wr_smem(shared + (row < m ? row : m - 1) * pitch + 16 * (lane / 8)) + slice * LEAN_TILES * 2 * WR_TILE_COLS;
+        x[n] = wr_smem(shared + (row < m ? row : m - 1) * pitch + 16 * (lane / 8)) +
+               slice * WR_LEAN_TILES * 2 * WR_TILE_COLS;
     }
-    const u32 x_step = p.warps * LEAN_TILES * 2 * WR_TILE_COLS;
+    const u32 x_step = takers * WR_LEAN_TILES * 2 * WR_TILE_COLS;
     float *part = sums + (r * p.slices + slice) * NT * PART;
     const int other = p.units * NT * PART; /* to the other buffer, and back */
     int turn = other;
@@ -77,29 +79,29 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void lean(const wr_linear_param
     for (; row_tile < row_tiles; row_tile += stride) {
         const bool last = row_tile + stride >= row_tiles;
         u32 offset = 0;
-        for (int u = 0; u < per; u++, offset += x_step) {
+        for (int u = 0; u < mine; u++, offset += x_step) {
             const u8 *cur = next;
-            next += u + 1 < per ? step : jump;
-            const bool more = u + 1 < per || !last;
+            next += u + 1 < mine ? step : jump;
+            const bool more = u + 1 < mine || !last;
             float c[NT][4];
 #pragma unroll
             for (int n = 0; n < NT; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
 #pragma unroll
-            for (int i = 0; i < LEAN_TILES; i++) {
+            for (int i = 0; i < WR_LEAN_TILES; i++) {
                 u32 w[WORDS];
 #pragma unroll
                 for (int j = 0; j < WORDS; j++) w[j] = ring[i % AHEAD][j];
-                if (i + AHEAD < LEAN_TILES)
+                if (i + AHEAD < WR_LEAN_TILES)
                     wr_tile_load<KIND>(ring[i % AHEAD], cur + (i + AHEAD) * BYTES, lane);
                 else if (more)
-                    wr_tile_load<KIND>(ring[i % AHEAD], next + (i + AHEAD - LEAN_TILES) * BYTES, lane);
+                    wr_tile_load<KIND>(ring[i % AHEAD], next + (i + AHEAD - WR_LEAN_TILES) * BYTES, lane);
                 multiply_tile<KIND, NT>(c, w, x, offset + 2 * WR_TILE_COLS * i);
             }
-            keep_sums<NT>(part + u * p.warps * NT * PART, c, lane);
+            keep_sums<NT>(part + u * takers * NT * PART, c, lane);
         }
-        const int threads = p.group_tiles == 1 ? (int)blockDim.x : 32 * p.slices;
+        const int threads = 32 * takers;
         wr_barrier(1 + r, threads);
-        lean_add<NT>(p, part - slice * NT * PART, row_tile, threadIdx.x - r * threads, threads);
+        lean_add<NT>(p, b, part - slice * NT * PART, row_tile, threadIdx.x - r * threads, threads);
         part += turn;
         turn = -turn;
     }
@@ -108,7 +110,12 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void lean(const wr_linear_param
 #define WR_LEAN_KERNEL(name, kind, rows, threads, ahead)                                                               \
     WR_KERNEL(wr_linear_##name, wr_linear_params, threads, 1) {                                                        \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        lean<WR_KIND_##kind, rows / 8, ahead>(p, shared);                                                              \
+        lean<WR_KIND_##kind, rows / 8, ahead, false>(p, shared);                                                       \
+    }
+#define WR_LEAN_GATHER_KERNEL(name, kind, threads, ahead)                                                              \
+    WR_KERNEL(wr_linear_##name, wr_linear_params, threads, 1) {                                                        \
+        WR_DYNAMIC_SHARED(shared);                                                                                     \
+        lean<WR_KIND_##kind, 1, ahead, true>(p, shared);                                                               \
     }
 
 #endif

@@ -6,7 +6,7 @@
 
 #if WR_HAS_WGMMA
 
-enum { WIDE_PITCH = LEAN_TILES * WR_TILE_COLS * 2 + 16 }; /* bytes between rows of x in a slot */
+enum { WIDE_PITCH = WR_LEAN_TILES * WR_TILE_COLS * 2 + 16 }; /* bytes between rows of x in a slot */
 
 /* Fills slots of shared memory with slices of x, one after the other, as often as the block goes through them. */
 WR_DEVICE void wide_produce(const wr_linear_params &p, u32 bars, u32 slots, int lane) {
@@ -20,7 +20,7 @@ WR_DEVICE void wide_produce(const wr_linear_params &p, u32 bars, u32 slots, int 
             if (lane == 0) wr_bar_expect(full, m * (WIDE_PITCH - 16));
             __syncwarp();
             for (int row = lane; row < m; row += 32)
-                wr_bulk_copy(x + row * WIDE_PITCH, (const u16 *)p.x + row * p.k + s * LEAN_TILES * WR_TILE_COLS,
+                wr_bulk_copy(x + row * WIDE_PITCH, (const u16 *)p.x + row * p.k + s * WR_LEAN_TILES * WR_TILE_COLS,
                              WIDE_PITCH - 16, full);
             if (++slot == depth) slot = 0, parity ^= 1;
         }
@@ -64,8 +64,8 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_param
     int row_tile = blockIdx.x * p.group_tiles + r;
     const int stride = p.stride * p.group_tiles, row_tiles = (int)p.row_tiles;
     const int rounds = (p.slices + takers - 1) / takers, mine = (p.slices - j + takers - 1) / takers;
-    const i64 step = (i64)takers * LEAN_TILES * BYTES, jump = (i64)stride * p.k_tiles * BYTES - (mine - 1) * step;
-    const u8 *next = p.w + ((i64)row_tile * p.k_tiles + j * LEAN_TILES) * BYTES;
+    const i64 step = (i64)takers * WR_LEAN_TILES * BYTES, jump = (i64)stride * p.k_tiles * BYTES - (mine - 1) * step;
+    const u8 *next = p.w + ((i64)row_tile * p.k_tiles + j * WR_LEAN_TILES) * BYTES;
     u32 ring[AHEAD][WORDS];
     if (row_tile < row_tiles && !produces) {
 #pragma unroll
@@ -103,14 +103,14 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_param
                     const bool more = round + 1 < mine || !last;
                     const u32 offset = slot * m * WIDE_PITCH;
 #pragma unroll
-                    for (int i = 0; i < LEAN_TILES; i++) {
+                    for (int i = 0; i < WR_LEAN_TILES; i++) {
                         u32 w[WORDS];
 #pragma unroll
                         for (int k = 0; k < WORDS; k++) w[k] = ring[i % AHEAD][k];
-                        if (i + AHEAD < LEAN_TILES)
+                        if (i + AHEAD < WR_LEAN_TILES)
                             wr_tile_load<KIND>(ring[i % AHEAD], cur + (i + AHEAD) * BYTES, lane);
                         else if (more)
-                            wr_tile_load<KIND>(ring[i % AHEAD], next + (i + AHEAD - LEAN_TILES) * BYTES, lane);
+                            wr_tile_load<KIND>(ring[i % AHEAD], next + (i + AHEAD - WR_LEAN_TILES) * BYTES, lane);
                         multiply_tile<KIND, NT>(c, w, x, offset + 2 * WR_TILE_COLS * i);
                     }
                 }
