@@ -69,6 +69,32 @@ static void every_format_and_row_count_has_the_bits_of_the_reference(void **stat
     }
 }
 
+/* 1,536 columns are three slices of 8 tiles, which the lean and wide kernels take; 100 rows are 7 row tiles. */
+static void whole_slices_have_the_bits_of_the_reference(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 5, 8, 9, 16, 17, 32, 40};
+    static const weir_dtype types[] = {WEIR_DTYPE_BF16, WEIR_DTYPE_F16};
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 100, 1536, 0.01f, 1);
+        for (int t = 0; t < COUNT(types); t++) {
+            cloth x = tokens(types[t], 40, 1536, t, 5), want = outputs(F32, 40, 100);
+            linear(&w, &x, true, "ref", NULL, &want);
+            for (int i = 0; i < COUNT(counts) - 3 * t; i++) {
+                cloth xm = head(&x, counts[i]), wm = head(&want, counts[i]), y = outputs(F32, counts[i], 100);
+                char what[64];
+                snprintf(what, sizeof(what), "%s, %d rows", wr_linear_kind_name(wr_linear_kind(&w.args)),
+                         (int)counts[i]);
+                linear(&w, &xm, true, "decode", NULL, &y);
+                check_equal(&y, &wm, what);
+                free_cloth(&y);
+            }
+            free_cloth(&x);
+            free_cloth(&want);
+        }
+        free_weight(&w);
+    }
+}
+
 static void published_weights_have_the_bits_of_packed_ones(void **state) {
     (void)state;
     for (int f = 0; f < COUNT(formats); f++) {
@@ -265,8 +291,8 @@ static void experts_have_the_bits_of_linear(void **state) {
     static const struct {
         int64_t tokens, cols;
         int experts, format;
-    } cases[] = {{5, 768, 4, 2},   {64, 256, 8, 26},  {65, 256, 7, 2}, {150, 1280, 3, 5},
-                 {200, 256, 2, 0}, {90, 256, 40, 36}, {70, 768, 5, 1}};
+    } cases[] = {{5, 768, 4, 2},    {64, 256, 8, 26}, {65, 256, 7, 2},  {150, 1280, 3, 5}, {200, 256, 2, 0},
+                 {90, 256, 40, 36}, {70, 768, 5, 1},  {13, 256, 3, 28}, {7, 1024, 3, 28},  {11, 512, 4, 2}};
     for (int i = 0; i < COUNT(cases); i++) {
         int64_t t = cases[i].tokens, k = cases[i].cols, n = 37;
         weight w = new_weight(formats[cases[i].format], cases[i].experts, n, k, 0.01f, 1);
@@ -393,6 +419,7 @@ static void plans_fit_the_card(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_and_row_count_has_the_bits_of_the_reference),
+        cmocka_unit_test(whole_slices_have_the_bits_of_the_reference),
         cmocka_unit_test(published_weights_have_the_bits_of_packed_ones),
         cmocka_unit_test(every_format_agrees_with_the_cpu),
         cmocka_unit_test(no_plan_changes_a_bit),
