@@ -34,7 +34,7 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     layout at;
     size_t tokens = (size_t)p->tokens, halves = (size_t)p->halves, groups = (size_t)p->groups;
     size_t others = (groups - 1) * halves, weight_stages = groups * (size_t)p->weight_stages;
-    at.weights = groups * (size_t)p->stages * tokens * 128;
+    at.weights = groups * (size_t)p->stages * WR_PREFILL_TOKEN_K_TILES(tokens) * tokens * 128;
     at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
@@ -75,17 +75,14 @@ static int64_t cycles_of(const wr_prefill_plan *p, int64_t token_tiles, int64_t 
     return all > floor ? all : floor;
 }
 
-/* Three stages of weights or more, else fewer stages of tokens, else smaller stages of weights. */
+/* Three stages of weights or more, else fewer stages of tokens. */
 static bool stages_that_fit(wr_prefill_plan *p, size_t tile_bytes, size_t room) {
-    int most = (int)(WR_PREFILL_COPY / tile_bytes);
-    if (getenv("WR_PF_CHUNK")) most = atoi(getenv("WR_PF_CHUNK"));
-    for (p->chunk = most < 2 ? 2 : most > 4 ? 4 : most; p->chunk >= 1; p->chunk--) {
-        for (p->stages = WR_PREFILL_STAGES; p->stages > 2; p->stages--) {
-            int least = p->stages == 3 && p->chunk == 1 ? 2 : 3;
-            for (p->weight_stages = WR_PREFILL_WEIGHT_STAGES; p->weight_stages >= least; p->weight_stages--)
-                if (layout_of(p, tile_bytes).end <= room) return true;
-        }
-    }
+    int fewest = p->tokens == 128 ? 3 : 2;
+    p->chunk = WR_PREFILL_CHUNK_OF(tile_bytes);
+    for (p->stages = WR_PREFILL_STAGES; p->stages >= fewest; p->stages--)
+        for (p->weight_stages = WR_PREFILL_WEIGHT_STAGES; p->weight_stages >= (p->stages > fewest ? 3 : 2);
+             p->weight_stages--)
+            if (layout_of(p, tile_bytes).end <= room) return true;
     return false;
 }
 

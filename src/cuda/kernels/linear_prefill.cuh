@@ -5,23 +5,26 @@
  * every number of rows and every tile shape here.
  *
  * Weights are the M side of wgmma: a warpgroup has 64 weight rows, a warp 16 of them, a lane expands its fragments in
- * registers from the packed tile (linear.h). Tokens are the N side, 32, 64 or 128 of them, from shared memory. A block
- * has `halves` x `groups` multiplying warpgroups: halves side by side over weight rows, groups taking slices in turn
- * (slice s is group s % groups); group 0 adds the slices of the others to its own, in order, through shared memory. For
- * each group one more warp fills a ring of stages: a stage is one k tile of 64, that is 4 * halves packed tiles by bulk
- * copies, and tokens, either as prepared (linear_prefill.h) by a bulk copy or, `direct`, from rows of bf16 x. Blocks
- * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
+ * registers from the packed tile (linear.h). Tokens are the N side, 32, 64 or 128 of them, from shared memory, as the
+ * prepare kernel laid them out (linear_prefill.h). A block has `halves` x `groups` multiplying warpgroups: halves side
+ * by side over weight rows, groups taking slices in turn (slice s is group s % groups); group 0 adds the slices of the
+ * others to its own, in order, through shared memory. One more warpgroup fills two rings of each group by bulk copies:
+ * a stage of tokens is one k tile of 64 or two; a stage of weights is up to `chunk` k tiles of 4 * halves row tiles,
+ * because the k tiles of a row tile lie together and a copy costs its warp about 100 cycles whatever its size. Blocks are
+ * persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
  *
  * Per k tile of a block: 128 * tokens + 4 * halves * tile_bytes bytes into the multiprocessor, 2 * 64 * halves * tokens
  * * 64 operations, which take 2 * halves * tokens cycles at the least (4,096 operations a cycle).
  *
  * Measured: nothing yet.
  *
- * Tried before (trial kernels, H200, W [12288, 4096] 4-bit): loads by the multiplying threads with a block barrier for
- * each 64 of K, 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429; a
- * 2-block cluster with multicast was slower. An `if` between the two k tiles of the loop's body makes ptxas serialise
- * all wgmma (C7513): hence the odd k tile after the loop. Threads count as whole warpgroups for ptxas: one producer
- * warp in a block costs registers for four, which setmaxnreg gives back. */
+ * Tried before: one copy of weights for each row tile and k tile, nine copies a stage with the tokens: 440 TFLOP/s at
+ * 512 rows for every format alike, as the warp that copies is the slowest. Tokens from rows of x by cp.async of that
+ * warp, without preparation: 107 us at 128 rows. On trial kernels (H200, W [12288, 4096] 4-bit): loads by the
+ * multiplying threads with a block barrier for each 64 of K, 476 TFLOP/s; an arrive with release at cluster scope costs
+ * a MEMBAR.GPU a block and took 718 to 429; a 2-block cluster with multicast was slower. An `if` between the two k
+ * tiles of the loop's body makes ptxas serialise all wgmma (C7513): hence the odd k tile after the loop. Threads count
+ * as whole warpgroups for ptxas: one producer warp in a block costs registers for four, which setmaxnreg gives back. */
 #ifndef WR_CUDA_LINEAR_PREFILL_CUH
 #define WR_CUDA_LINEAR_PREFILL_CUH
 
@@ -72,26 +75,44 @@ template <int T> WR_DEVICE place place_of(const wr_prefill_params &p, int index)
     return at;
 }
 
-/* A position in a ring of stages. Each group has rings of its own, so that a group which has no slice in the last round
- * cannot fall a lap behind the barriers' parity. */
+/* A position in a ring of stages, as running addresses: products by run-time strides would stand in the way of every k
+ * tile. Each group has rings of its own, so that a group which has no slice in the last round cannot fall a lap behind
+ * the barriers' parity. */
 typedef struct ring {
-    int stage, parity;
+    u32 bar, data; /* of the stage */
+    int left;      /* stages from here to the end of the ring */
+    int parity;
 } ring;
-WR_DEVICE void ring_step(ring *r, int stages) {
-    if (++r->stage == stages) {
-        r->stage = 0;
+WR_DEVICE void ring_step(ring *r, int stages, u32 stage_bytes) {
+    r->bar += 16;
+    r->data += stage_bytes;
+    if (--r->left == 0) {
+        r->left = stages;
+        r->bar -= 16 * stages;
+        r->data -= stages * stage_bytes;
         r->parity ^= 1;
     }
 }
 /* Barriers, each group's together: full and empty of each stage of tokens, then of each stage of weights; after all
  * groups those of the sums. */
-WR_DEVICE u32 token_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
-    return shared + p.at_bars + 16 * (group * (p.stages + p.weight_stages) + r.stage);
-}
-WR_DEVICE u32 weight_bar(const wr_prefill_params &p, u32 shared, int group, ring r) {
-    return shared + p.at_bars + 16 * (group * (p.stages + p.weight_stages) + p.stages + r.stage);
-}
 enum { EMPTY = 8 };
+template <int T> WR_DEVICE ring token_ring(const wr_prefill_params &p, u32 shared, int group) {
+    ring r;
+    r.bar = shared + p.at_bars + 16 * group * (p.stages + p.weight_stages);
+    r.data = shared + group * p.stages * (WR_PREFILL_TOKEN_K_TILES(T) * T * 128);
+    r.left = p.stages;
+    r.parity = 0;
+    return r;
+}
+WR_DEVICE u32 weight_stage_bytes(const wr_prefill_params &p) { return (u32)(4 * p.halves * p.chunk * p.tile_bytes); }
+WR_DEVICE ring weight_ring(const wr_prefill_params &p, u32 shared, int group) {
+    ring r;
+    r.bar = shared + p.at_bars + 16 * (group * (p.stages + p.weight_stages) + p.stages);
+    r.data = shared + p.at_weights + group * p.weight_stages * weight_stage_bytes(p);
+    r.left = p.weight_stages;
+    r.parity = 0;
+    return r;
+}
 
 WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
     return min(p.k_tiles - slice * p.slice_tiles, p.slice_tiles);
@@ -100,28 +121,29 @@ WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
 /* ---- warps that bring tiles ---- */
 
 /* `chunk` k tiles of each row tile, which lie together. Of `sharers` warps this is number `share`. */
-WR_DEVICE void bring_weights(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int chunk, int group,
-                             ring r, int share, int sharers) {
+WR_DEVICE void bring_weights(const wr_prefill_params &p, const place &at, int k_tile, int chunk, const ring &r,
+                             int share, int sharers) {
     const int lane = threadIdx.x % 32, all = min(p.n_row_tiles - at.row_tile, 4 * p.halves);
     const int tile = lane * sharers + share, mine = (all - share + sharers - 1) / sharers;
-    const u32 full = weight_bar(p, shared, group, r), bytes = (u32)(chunk * p.tile_bytes);
-    if (lane == 0) wr_bar_expect(full, (u32)mine * bytes);
+    const u32 bytes = (u32)(chunk * p.tile_bytes);
+    if (lane == 0) wr_bar_expect(r.bar, (u32)mine * bytes);
     __syncwarp();
     if (lane < mine) {
         const u8 *w = (const u8 *)p.w + at.expert * p.expert_bytes +
                       ((i64)(at.row_tile + tile) * p.k_tiles + k_tile) * p.tile_bytes;
-        const int to = ((group * p.weight_stages + r.stage) * (4 * p.halves) + tile) * p.chunk * p.tile_bytes;
-        wr_bulk_copy(shared + p.at_weights + to, w, bytes, full);
+        wr_bulk_copy(r.data + tile * p.chunk * p.tile_bytes, w, bytes, r.bar);
     }
 }
+/* `n` k tiles of the tokens. */
 template <int T>
-WR_DEVICE void bring_tokens(const wr_prefill_params &p, u32 shared, const place &at, int k_tile, int group, ring r) {
-    if (threadIdx.x % 32 == 0) {
-        const u32 full = token_bar(p, shared, group, r), bytes = (u32)((at.count + 7) / 8 * 1024);
-        wr_bar_expect(full, bytes);
-        wr_bulk_copy(shared + (group * p.stages + r.stage) * (T * 128),
-                     (const u8 *)p.x + ((i64)k_tile * p.m_pad + at.first) * 128, bytes, full);
-    }
+WR_DEVICE void bring_tokens(const wr_prefill_params &p, const place &at, int k_tile, int n, const ring &r) {
+    const int lane = threadIdx.x % 32;
+    const u32 bytes = (u32)((at.count + 7) / 8 * 1024);
+    if (lane == 0) wr_bar_expect(r.bar, n * bytes);
+    __syncwarp();
+    if (lane < n)
+        wr_bulk_copy(r.data + lane * (T * 128), (const u8 *)p.x + ((i64)(k_tile + lane) * p.m_pad + at.first) * 128,
+                     bytes, r.bar);
     __syncwarp();
 }
 
@@ -129,7 +151,9 @@ WR_DEVICE void bring_tokens(const wr_prefill_params &p, u32 shared, const place 
  * are filled while the kernel before still runs. */
 template <int T>
 WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group, bool tokens, int share, int sharers) {
-    ring x = {0, 0}, w = {0, 0};
+    const int per_stage = WR_PREFILL_TOKEN_K_TILES(T);
+    ring x = token_ring<T>(p, shared, group), w = weight_ring(p, shared, group);
+    const u32 weight_bytes = weight_stage_bytes(p);
     bool waited = p.jobs != nullptr;
     if (waited) wr_grid_wait();
     const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
@@ -141,18 +165,18 @@ WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group, bool t
             for (int begin = 0; begin < length; begin += p.chunk) {
                 const int chunk = min(length - begin, p.chunk);
                 if (sharers) {
-                    wr_bar_wait(weight_bar(p, shared, group, w) + EMPTY, w.parity ^ 1);
-                    bring_weights(p, shared, at, first + begin, chunk, group, w, share, sharers);
-                    ring_step(&w, p.weight_stages);
+                    wr_bar_wait(w.bar + EMPTY, w.parity ^ 1);
+                    bring_weights(p, at, first + begin, chunk, w, share, sharers);
+                    ring_step(&w, p.weight_stages, weight_bytes);
                 }
                 if (!tokens) continue;
                 if (!waited) wr_grid_wait();
                 waited = true;
 #pragma unroll 1
-                for (int i = 0; i < chunk; i++) {
-                    wr_bar_wait(token_bar(p, shared, group, x) + EMPTY, x.parity ^ 1);
-                    bring_tokens<T>(p, shared, at, first + begin + i, group, x);
-                    ring_step(&x, p.stages);
+                for (int i = 0; i < chunk; i += per_stage) {
+                    wr_bar_wait(x.bar + EMPTY, x.parity ^ 1);
+                    bring_tokens<T>(p, at, first + begin + i, min(chunk - i, per_stage), x);
+                    ring_step(&x, p.stages, per_stage * T * 128);
                 }
             }
         }
@@ -173,36 +197,23 @@ typedef struct me {
     const u8 *memory;
     int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
     u32 held;                            /* barrier of a stage of tokens whose wgmma may still run; 0: none */
-    ring x, w;
-    int in_chunk; /* k tiles of the stage of weights that are done */
+    ring x, w;                           /* w.data: the warp's first tile in the stage */
 } me;
 
-/* One k tile: expand the weights while the wgmma of the k tile before runs, then start this one's. Its fragments stay
- * in a, which therefore must not be the array of the k tile before. left: k tiles of the slice, this one included. */
+/* k tile i of a stage of weights: expand them while the wgmma of the k tile before runs, then start this one's. Its
+ * fragments stay in a, which therefore must not be the array of the k tile before. */
 template <int KIND, int T>
-WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u32 *a, int left, int add) {
-    const u32 full = token_bar(p, self->shared, self->group, self->x);
-    const u32 weights_full = weight_bar(p, self->shared, self->group, self->w);
-    const int stage = self->group * p.stages + self->x.stage;
-    const int at =
-        ((self->group * p.weight_stages + self->w.stage) * (4 * p.halves) + self->half * 4 + self->warp) * p.chunk +
-        self->in_chunk;
-    wr_bar_wait(weights_full, self->w.parity);
-    const int token_parity = self->x.parity;
-    ring_step(&self->x, p.stages);
-    const bool last = ++self->in_chunk == p.chunk || left == 1;
-    if (last) {
-        self->in_chunk = 0;
-        ring_step(&self->w, p.weight_stages);
-    }
+WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u32 *a, int i, bool last, int add) {
+    const int in_stage = i % WR_PREFILL_TOKEN_K_TILES(T);
     u32 words[wr_tile<KIND>::words];
     if (wr_tile<KIND>::two_parts) wr_wgmma_wait<0>();
-    wr_tile_load_shared<KIND>(words, self->memory + p.at_weights + at * wr_tile<KIND>::bytes, self->lane);
+    wr_tile_load_shared<KIND>(words, self->memory + (self->w.data - self->shared) + i * wr_tile<KIND>::bytes,
+                              self->lane);
 #pragma unroll
     for (int j = 0; j < 4; j++)
         wr_tile_step<KIND>(words, j, a + 4 * j, a + (wr_tile<KIND>::two_parts ? 16 + 4 * j : 0));
-    const u64 b = wr_wgmma_desc(self->shared + stage * (T * 128), 16, 1024);
-    wr_bar_wait(full, token_parity);
+    const u64 b = wr_wgmma_desc(self->x.data + in_stage * (T * 128), 16, 1024);
+    if (in_stage == 0) wr_bar_wait(self->x.bar, self->x.parity);
     wr_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -211,24 +222,37 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
     }
     wr_wgmma_commit();
     wr_wgmma_wait<1>();
-    if (self->held && self->lane == 0) wr_bar_arrive(self->held);
-    if (last && self->lane == 0) wr_bar_arrive(weights_full + EMPTY);
-    self->held = full + EMPTY;
+    if (in_stage == 0 && self->held && self->lane == 0) wr_bar_arrive(self->held);
+    if (last || in_stage == WR_PREFILL_TOKEN_K_TILES(T) - 1) {
+        self->held = self->x.bar + EMPTY;
+        ring_step(&self->x, p.stages, WR_PREFILL_TOKEN_K_TILES(T) * T * 128);
+    }
 }
 
-/* One slice, a chain of its own from 0. Two sets of fragments take turns. */
+/* One slice, a chain of its own from 0, by stages of weights. Two sets of fragments take turns. */
 template <int KIND, int T> WR_DEVICE void multiply_slice(const wr_prefill_params &p, me *self, float *acc, int length) {
+    const int chunk = WR_PREFILL_CHUNK_OF(wr_tile<KIND>::bytes);
     u32 even[wr_tile<KIND>::two_parts ? 32 : 16], second[16];
     u32 *odd = wr_tile<KIND>::two_parts ? even : second; /* high and low parts twice would not fit */
-    int i = 0;
+    int first = 0;
 #pragma unroll 1
-    for (; i + 1 < length; i += 2) {
-        multiply_tile<KIND, T>(p, self, acc, even, length - i, i > 0);
-        multiply_tile<KIND, T>(p, self, acc, odd, length - i - 1, 1);
+    for (; first + chunk <= length; first += chunk) {
+        wr_bar_wait(self->w.bar, self->w.parity);
+#pragma unroll
+        for (int i = 0; i < chunk; i++)
+            multiply_tile<KIND, T>(p, self, acc, i % 2 ? odd : even, i, i == chunk - 1, i ? 1 : first > 0);
+        if (self->lane == 0) wr_bar_arrive(self->w.bar + EMPTY);
+        ring_step(&self->w, p.weight_stages, weight_stage_bytes(p));
     }
-    if (i < length) {
-        wr_wgmma_wait<0>(); /* so that the registers of the loop can be used again */
-        multiply_tile<KIND, T>(p, self, acc, even, 1, i > 0);
+    if (first < length) {
+        wr_bar_wait(self->w.bar, self->w.parity);
+#pragma unroll 1
+        for (int i = 0; i < length - first; i++) {
+            wr_wgmma_wait<0>(); /* so that the registers of the loop can be used again */
+            multiply_tile<KIND, T>(p, self, acc, even, i, first + i == length - 1, first + i > 0);
+        }
+        if (self->lane == 0) wr_bar_arrive(self->w.bar + EMPTY);
+        ring_step(&self->w, p.weight_stages, weight_stage_bytes(p));
     }
     wr_wgmma_wait<0>();
     if (self->lane == 0) wr_bar_arrive(self->held);
@@ -343,17 +367,18 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
 
 template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u32 shared, const u8 *memory) {
     const int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0), warpgroup = warp / 4;
-    me self = {shared,
-               memory,
-               warpgroup % p.halves,
-               warpgroup / p.halves,
-               warp % 4,
-               (int)threadIdx.x % 32,
-               (int)threadIdx.x % 128,
-               0,
-               {0, 0},
-               {0, 0},
-               0};
+    me self;
+    self.shared = shared;
+    self.memory = memory;
+    self.half = warpgroup % p.halves;
+    self.group = warpgroup / p.halves;
+    self.warp = warp % 4;
+    self.lane = (int)threadIdx.x % 32;
+    self.thread = (int)threadIdx.x % 128;
+    self.held = 0;
+    self.x = token_ring<T>(p, shared, self.group);
+    self.w = weight_ring(p, shared, self.group);
+    self.w.data += (self.half * 4 + self.warp) * p.chunk * p.tile_bytes;
     u32 parities = 0; /* of the exchange of sums with each group: the last round may lack some */
     float acc[T / 2], total[T / 2];
     wr_grid_wait();

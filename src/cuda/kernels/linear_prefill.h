@@ -9,13 +9,16 @@
 enum {
     WR_PREFILL_STAGES = 8,        /* of tokens, at most */
     WR_PREFILL_WEIGHT_STAGES = 6, /* at most */
-    WR_PREFILL_COPY = 2304,       /* bytes of one copy of weights, about */
     WR_PREFILL_CHUNK = 32,        /* tokens of one step of the epilogue */
     WR_PREFILL_PITCH = 68,        /* floats between its tokens: 64 rows, and 4 against bank conflicts */
     WR_PREFILL_SUPER = 16,        /* token tiles that are worked on together, so that they stay in L2 */
     WR_PREFILL_ATOM = 8,          /* tokens of one swizzle atom; prepared activations are padded to it */
     WR_PREFILL_PREPARE_THREADS = 256,
 };
+
+/* k tiles of a stage of weights, by the bytes of a packed tile; k tiles of a stage of tokens (a divisor of them). */
+#define WR_PREFILL_CHUNK_OF(tile_bytes)  ((tile_bytes) <= 576 ? 4 : 2)
+#define WR_PREFILL_TOKEN_K_TILES(tokens) ((tokens) == 128 ? 1 : 2)
 
 /* Kinds of weights (linear.h) by what their kernels are built for. Where expanding a weight costs more than a few
  * instructions, narrow tiles gain nothing over 128 tokens: issue slots bound both. */
