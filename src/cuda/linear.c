@@ -399,41 +399,44 @@ static size_t gather_scratch(const wr_step *step, int n_threads) {
     if (rows <= FEW_ROWS || !gather_plan_of(step, &most, &plan)) return 0;
     return sizeof(wr_linear_jobs) + (size_t)most_jobs(step, most) * sizeof(wr_linear_job) + (size_t)rows * 4;
 }
+/* Brings rows of one expert together as jobs of at most `most` rows, in the step's scratch. */
+static weir_status launch_sort(const wr_step *step, int64_t most, wr_linear_params *p, wr_launcher *launcher,
+                               weir_error *err) {
+    wr_linear_sort_params sort = {.ids = p->ids,
+                                  .jobs = step->scratch,
+                                  .rows = p->m,
+                                  .max_jobs = most_jobs(step, most),
+                                  .experts = (int32_t)p->experts,
+                                  .most = (int32_t)most};
+    wr_launch_spec spec = {.kernel = "wr_linear_sort",
+                           .blocks = 1,
+                           .threads = WR_SORT_THREADS,
+                           .shared_bytes = (size_t)(p->experts + 1) * 4,
+                           .params = &sort,
+                           .params_bytes = sizeof(sort)};
+    p->jobs = sort.jobs;
+    p->max_jobs = sort.max_jobs;
+    return wr_launch(launcher, &spec, err);
+}
+
 static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_linear_params p;
     wr_decode_plan plan;
+    wr_decode_shape shape;
+    wr_lean_plan lean;
     int64_t most;
     wr_linear_params_of(step, first_weight(step), &p);
     if (!gather_plan_of(step, &most, &plan))
         return WR_FAIL(err, WEIR_E_STATE, "gather_linear: no plan for %lld x %lld weights", (long long)p.n,
                        (long long)p.k);
-    int64_t jobs = p.m;
-    wr_decode_shape shape;
-    wr_lean_plan lean;
-    shape_of(step, 1, &shape);
-    if (p.m <= FEW_ROWS && !getenv("WR_OLD") && wr_linear_lean_plan(&shape, jobs, &lean))
-        return launch_lean(&p, &lean, "gather", jobs, launcher, err);
-    if (p.m > FEW_ROWS) {
-        wr_linear_sort_params sort = {.ids = p.ids,
-                                      .jobs = step->scratch,
-                                      .rows = p.m,
-                                      .max_jobs = most_jobs(step, most),
-                                      .experts = (int32_t)p.experts,
-                                      .most = (int32_t)most};
-        wr_launch_spec spec = {.kernel = "wr_linear_sort",
-                               .blocks = 1,
-                               .threads = WR_SORT_THREADS,
-                               .shared_bytes = (size_t)(p.experts + 1) * 4,
-                               .params = &sort,
-                               .params_bytes = sizeof(sort)};
-        WR_TRY(wr_launch(launcher, &spec, err));
-        p.jobs = sort.jobs;
-        p.max_jobs = jobs = sort.max_jobs;
-    }
+    if (p.m > FEW_ROWS) WR_TRY(launch_sort(step, most, &p, launcher, err));
+    int64_t jobs = p.jobs ? p.max_jobs : p.m;
+    shape_of(step, most, &shape);
+    if (wr_linear_lean_plan(&shape, jobs, &lean)) return launch_lean(&p, &lean, "gather", jobs, launcher, err);
     /* Enough blocks a job that all multiprocessors are busy, and no more than the job has row groups. */
     int64_t busy = wr_step_traits(step)->n_sm * 3ll, groups = ceil_div(p.row_tiles, plan.group_tiles);
     int64_t share = ceil_div(busy, jobs);
-    if (p.m > FEW_ROWS && share < 8) share = 8; /* most of the possible jobs do not exist */
+    if (p.jobs && share < 8) share = 8; /* most of the possible jobs do not exist */
     p.job_blocks = (int32_t)(share < groups ? share : groups);
     return launch_decode(&p, &plan, jobs * p.job_blocks, launcher, err);
 }

@@ -51,6 +51,7 @@ bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *o
             int64_t fit = (int64_t)((s->shared_bytes + 1024) / (p.shared_bytes + 1024));
             for (int64_t per_sm = most < fit ? most : fit; per_sm >= 1; per_sm--) {
                 int64_t blocks = ceil_div(per_sm * s->n_sm, jobs);
+                if (jobs > 1 && s->m > 1 && blocks < 8) blocks = 8; /* most of the possible jobs do not exist */
                 p.blocks = blocks < groups ? blocks : groups;
                 double cost = cost_of(s, jobs, &p, per_sm);
                 if (cost >= best) continue;

@@ -291,8 +291,9 @@ static void experts_have_the_bits_of_linear(void **state) {
     static const struct {
         int64_t tokens, cols;
         int experts, format;
-    } cases[] = {{5, 768, 4, 2},    {64, 256, 8, 26}, {65, 256, 7, 2},  {150, 1280, 3, 5}, {200, 256, 2, 0},
-                 {90, 256, 40, 36}, {70, 768, 5, 1},  {13, 256, 3, 28}, {7, 1024, 3, 28},  {11, 512, 4, 2}};
+    } cases[] = {{5, 768, 4, 2},   {64, 256, 8, 26},  {65, 256, 7, 2},  {150, 1280, 3, 5},
+                 {200, 256, 2, 0}, {90, 256, 40, 36}, {70, 768, 5, 1},  {13, 256, 3, 28},
+                 {7, 1024, 3, 28}, {11, 512, 4, 2},   {90, 512, 30, 5}, {70, 1024, 40, 0}};
     for (int i = 0; i < COUNT(cases); i++) {
         int64_t t = cases[i].tokens, k = cases[i].cols, n = 37;
         weight w = new_weight(formats[cases[i].format], cases[i].experts, n, k, 0.01f, 1);

@@ -105,15 +105,17 @@ WR_DEVICE uint4 x_piece(const wr_linear_params &p, i64 row, i64 col) {
 /* Columns [first, first + cols) of x to shared memory; cols is a multiple of 64. */
 WR_DEVICE void stage_x(const wr_linear_params &p, const job &b, u8 *to, i64 first, int cols, int pitch_bytes) {
     const bool vectors = p.x_type == WR_NUM_BF16 && p.k % 8 == 0 && (u64)p.x % 16 == 0;
-    const int pieces = cols / 8, n = b.m * pieces;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        const int row = i / pieces, piece = i % pieces;
-        const i64 col = first + 8 * piece, from = row_of(b, row);
-        u8 *at = to + row * pitch_bytes + 16 * piece;
-        if (vectors && col < p.k)
-            wr_cp16(wr_smem(at), (const u16 *)p.x + from * p.k + col);
-        else
-            *(uint4 *)at = x_piece(p, from, col);
+    const int pieces = cols / 8;
+    for (int row = 0; row < b.m; row++) {
+        const i64 from = row_of(b, row);
+        for (int piece = threadIdx.x; piece < pieces; piece += blockDim.x) {
+            const i64 col = first + 8 * piece;
+            u8 *at = to + row * pitch_bytes + 16 * piece;
+            if (vectors && col < p.k)
+                wr_cp16(wr_smem(at), (const u16 *)p.x + from * p.k + col);
+            else
+                *(uint4 *)at = x_piece(p, from, col);
+        }
     }
     wr_cp_commit();
     wr_cp_wait<0>();
