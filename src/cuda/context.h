@@ -8,8 +8,10 @@
 #include "cuda/driver.h"
 #include "cuda/launch.h"
 
+enum { WR_CUDA_NAME_BYTES = 64 }; /* of the longest kernel name, with its end */
+
 typedef struct wr_cuda_function {
-    const char *name; /* of the caller: kernels are named by literals */
+    char name[WR_CUDA_NAME_BYTES]; /* "": a free place */
     CUfunction function;
 } wr_cuda_function;
 

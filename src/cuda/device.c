@@ -155,21 +155,24 @@ static weir_status prepare(wr_cuda_context *c, const char *name, CUfunction *out
     return WEIR_OK;
 }
 
+/* Callers may build the name on their stack: it is copied. */
 weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out, weir_error *err) {
     weir_status status = WEIR_OK;
+    wr_assert(strlen(kernel) < WR_CUDA_NAME_BYTES);
     pthread_mutex_lock(&c->functions_lock);
     unsigned at = hash_name(kernel) & (WR_CUDA_MAX_FUNCTIONS - 1);
-    while (c->functions[at].name && strcmp(c->functions[at].name, kernel) != 0)
+    while (*c->functions[at].name && strcmp(c->functions[at].name, kernel) != 0)
         at = (at + 1) & (WR_CUDA_MAX_FUNCTIONS - 1);
-    if (!c->functions[at].name) {
+    wr_cuda_function *f = &c->functions[at];
+    if (!*f->name) {
         wr_assert(c->n_functions < WR_CUDA_MAX_FUNCTIONS / 2);
-        status = prepare(c, kernel, &c->functions[at].function, err);
+        status = prepare(c, kernel, &f->function, err);
         if (status == WEIR_OK) {
-            c->functions[at].name = kernel;
+            snprintf(f->name, sizeof f->name, "%s", kernel);
             c->n_functions++;
         }
     }
-    *out = c->functions[at].function;
+    *out = f->function;
     pthread_mutex_unlock(&c->functions_lock);
     return status;
 }
