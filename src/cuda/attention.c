@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
@@ -63,7 +64,7 @@ static int64_t keys_of(const wr_step *step) { return min_i64(step->in[3].shape[1
 /* An upper bound of the spans of a tile, as attention.cuh cuts them. Rows of one tile lie close together; a window
  * shortens it, which is left out. */
 static int64_t max_spans(int64_t n_keys, int block) {
-    int64_t blocks = n_keys / block + 1;
+    int64_t blocks = n_keys / block / (getenv("WR_UNIT2") ? 2 : 1) + 1;
     return blocks <= 8     ? blocks
            : blocks <= 32  ? 8 + (blocks - 8 + 1) / 2
            : blocks <= 128 ? 20 + (blocks - 32 + 3) / 4
@@ -183,7 +184,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .max_tiles = (int32_t)s.max_tiles,
         .max_partial_rows = (uint32_t)s.max_partial_rows,
     };
-    wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
+    wr_launch_spec spec = {.kernel = getenv("WR_UNIT2") ? "wr_attn_schedule_kernel_x" : "wr_attn_schedule_kernel",
                            .blocks = 1,
                            .threads = WR_ATTN_SCHEDULE_THREADS,
                            .params = &params,
@@ -242,6 +243,7 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
     snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,
              params.kv_type == WR_ATTN_BF16 ? "bf16" : "f16");
+    if (getenv("WR_UNIT2")) strcat(name, "_x");
     wr_launch_spec spec = {.kernel = name,
                            .blocks = s.blocks,
                            .threads = 128,

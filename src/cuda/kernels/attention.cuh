@@ -34,7 +34,11 @@ WR_DEVICE constexpr int wr_attn_block(int head_dim) { return head_dim >= 192 ? 6
 
 /* The span that holds block b; the first block of span s (its end is the first block of span s + 1). The host's
  * max_spans (cuda/attention.c) says the same. */
-WR_DEVICE constexpr int wr_attn_span_of(i64 b) {
+#ifndef WR_ATTN_UNIT
+#define WR_ATTN_UNIT 1
+#endif
+WR_DEVICE constexpr int wr_attn_span_of(i64 b0) {
+    i64 b = b0 / WR_ATTN_UNIT;
     return b < 8     ? (int)b
            : b < 32  ? (int)(8 + (b - 8) / 2)
            : b < 128 ? (int)(20 + (b - 32) / 4)
@@ -42,18 +46,20 @@ WR_DEVICE constexpr int wr_attn_span_of(i64 b) {
                      : (int)(92 + (b - 512) / 16);
 }
 WR_DEVICE constexpr i64 wr_attn_span_begin(int s) {
-    return s < 8    ? s
-           : s < 20 ? 8 + (i64)(s - 8) * 2
-           : s < 44 ? 32 + (i64)(s - 20) * 4
-           : s < 92 ? 128 + (i64)(s - 44) * 8
-                    : 512 + (i64)(s - 92) * 16;
+    return WR_ATTN_UNIT * (s < 8    ? s
+                           : s < 20 ? 8 + (i64)(s - 8) * 2
+                           : s < 44 ? 32 + (i64)(s - 20) * 4
+                           : s < 92 ? 128 + (i64)(s - 44) * 8
+                                    : 512 + (i64)(s - 92) * 16);
 }
+#if WR_ATTN_UNIT == 1
 static_assert(wr_attn_span_begin(8) == 8 && wr_attn_span_begin(20) == 32 && wr_attn_span_begin(44) == 128 &&
                   wr_attn_span_begin(92) == 512,
               "tiers meet");
 static_assert(wr_attn_span_of(8) == 8 && wr_attn_span_of(32) == 20 && wr_attn_span_of(128) == 44 &&
                   wr_attn_span_of(512) == 92,
               "tiers meet");
+#endif
 
 /* The first and the last key that a row sees; last < first: none. n_keys: positions from there on hold nothing. */
 WR_DEVICE i64 wr_attn_first_key(i64 pos, i64 window) {
