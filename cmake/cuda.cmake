@@ -8,7 +8,8 @@ set(WEIR_CUDA_ARCHS "all" CACHE STRING "Compute capabilities to compile for: all
 
 find_program(WEIR_NVCC nvcc HINTS /usr/local/cuda/bin ENV CUDA_HOME PATH_SUFFIXES bin)
 set(WEIR_CUDA FALSE)
-if(WEIR_NVCC)
+# Not in instrumented builds: the kernels take minutes, and what runs on a card or as fibers the sanitizers do not see.
+if(WEIR_NVCC AND NOT WEIR_SANITIZE AND NOT WEIR_FUZZ)
     get_filename_component(cuda_root ${WEIR_NVCC} REALPATH)
     get_filename_component(cuda_root ${cuda_root} DIRECTORY)
     find_path(WEIR_CUDA_INCLUDE cuda.h HINTS ${cuda_root}/../include ${cuda_root}/../targets/x86_64-linux/include)
