@@ -240,15 +240,15 @@ static weir_status launch_lean(wr_linear_params *p, const wr_lean_plan *plan, co
     return wr_launch(launcher, &spec, err);
 }
 
-/* Trial: WR_LEAN=ahead,warps,blocks_per_sm; WR_WIDE=ahead,row tiles,takers */
+/* Trial: WR_LEAN=ahead,row tiles,takers,blocks_per_sm; WR_WIDE=ahead,row tiles,takers */
 static void force_lean(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
-    int warps, per_sm;
+    int tiles, takers, per_sm;
     const char *text = getenv("WR_LEAN");
     if (getenv("WR_SHOW"))
         fprintf(stderr, "lean plan: tiles %d takers %d blocks %d\n", p->tiles, p->takers, (int)p->blocks);
-    if (!text || sscanf(text, "%d,%d,%d", ahead, &warps, &per_sm) != 3) return;
-    p->takers = warps < s->slices ? warps : s->slices;
-    p->tiles = warps / p->takers;
+    if (!text || sscanf(text, "%d,%d,%d,%d", ahead, &tiles, &takers, &per_sm) != 4) return;
+    p->takers = takers < s->slices ? takers : s->slices;
+    p->tiles = tiles;
     p->threads = 32 * p->takers * p->tiles;
     int64_t groups = ceil_div(s->row_tiles, p->tiles);
     p->blocks = per_sm * s->n_sm < groups ? per_sm * s->n_sm : groups;
@@ -287,8 +287,7 @@ static bool try_lean(const wr_step *step, wr_linear_params *p, wr_launcher *laun
     shape_of(step, p->m, &shape);
     if (shape.kind >= WR_KIND_COUNT || getenv("WR_OLD")) return false;
     int ahead = usual_ahead(shape.kind);
-    if (p->m <= 8 && !getenv("WR_WIDE")) {
-        if (!wr_linear_lean_plan(&shape, 1, &plan)) return false;
+    if (p->m <= 8 && !getenv("WR_WIDE") && wr_linear_lean_plan(&shape, 1, &plan)) {
         force_lean(&shape, &plan, &ahead);
         snprintf(form, sizeof(form), "lean%d_8", ahead);
     } else {
@@ -300,7 +299,7 @@ static bool try_lean(const wr_step *step, wr_linear_params *p, wr_launcher *laun
             snprintf(form, sizeof(form), "lean%d_16", ahead);
         } else {
             force_wide(&shape, &plan, &ahead);
-            snprintf(form, sizeof(form), "wide%d_%d", ahead, p->m <= 8 ? 8 : p->m <= 16 ? 16 : 32);
+            snprintf(form, sizeof(form), "wide%d_%d", ahead, p->m <= 8 && getenv("WR_WIDE") ? 8 : p->m <= 16 ? 16 : 32);
         }
     }
     *status = launch_lean(p, &plan, form, 1, launcher, err);
