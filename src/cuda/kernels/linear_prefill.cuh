@@ -10,8 +10,8 @@
  * by side over weight rows, groups taking slices in turn (slice s is group s % groups); group 0 adds the slices of the
  * others to its own, in order, through shared memory. One more warpgroup fills two rings of each group by bulk copies:
  * a stage of tokens is one k tile of 64 or two; a stage of weights is up to `chunk` k tiles of 4 * halves row tiles,
- * because the k tiles of a row tile lie together and a copy costs its warp about 100 cycles whatever its size. Blocks are
- * persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
+ * because the k tiles of a row tile lie together and a copy costs its warp about 100 cycles whatever its size. Blocks
+ * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
  *
  * Per k tile of a block: 128 * tokens + 4 * halves * tile_bytes bytes into the multiprocessor, 2 * 64 * halves * tokens
  * * 64 operations, which take 2 * halves * tokens cycles at the least (4,096 operations a cycle).
@@ -385,17 +385,13 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
     for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
         const place at = place_of<T>(p, index);
-        if (at.expert < 0) {
-#pragma unroll
-            for (int i = 0; i < T / 2; i++) total[i] = wr_bits_f32(0x7FC00000u);
-            if (self.group == 0) finish<T>(p, &self, total, at);
-            continue;
-        }
+        const bool known = at.expert >= 0;
+        const int slices = known ? p.slices : 0;
         int owed = 0; /* slices of the last round that are not in total yet, with the own one */
 #pragma unroll
-        for (int i = 0; i < T / 2; i++) total[i] = 0.f;
-        for (int first = 0; first < p.slices; first += p.groups) {
-            const int among = p.slices - first < p.groups ? p.slices - first : p.groups;
+        for (int i = 0; i < T / 2; i++) total[i] = known ? 0.f : wr_bits_f32(0x7FC00000u);
+        for (int first = 0; first < slices; first += p.groups) {
+            const int among = slices - first < p.groups ? slices - first : p.groups;
             if (self.group < among) {
                 multiply_slice<KIND, T>(p, &self, acc, slice_length(p, first + self.group));
                 if (self.group > 0) {
