@@ -14,6 +14,6 @@ WR_KERNEL(wr_attn_merge_kernel, wr_attn_params, WR_ATTN_MERGE_UNITS, 2) {
         const wr_attn_item *item = p.cuts + i / (u32)(p.kv_heads * per_tile);
         int begin = (int)(i % (u32)per_tile) * WR_ATTN_MERGE_UNITS, end = item->n_rows * p.value_dim / 4;
         if (end > begin + WR_ATTN_MERGE_UNITS) end = begin + WR_ATTN_MERGE_UNITS;
-        merge_parts<16>(&p, item, (int)(i / (u32)per_tile % (u32)p.kv_heads), begin, end, memory);
+        merge_parts<16, 0>(&p, item, (int)(i / (u32)per_tile % (u32)p.kv_heads), begin, end, memory);
     }
 }

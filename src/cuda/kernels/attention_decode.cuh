@@ -37,10 +37,9 @@ WR_DEVICE i64 item_pos(const wr_attn_params *p, const wr_attn_item *item, int r)
     return (i64)item->pos + (u32)(item->first + r) / (u32)p->group;
 }
 
-/* Starts a piece: its item for all threads of the block, a word each; a barrier must follow. */
-WR_DEVICE void open_item(const wr_attn_params *p, wr_attn_item *item, u32 piece) {
-    if (threadIdx.x < WR_ATTN_ITEM_WORDS)
-        ((u32 *)item)[threadIdx.x] = ((const u32 *)(p->items + piece / (u32)p->kv_heads))[threadIdx.x];
+/* Item number `place` for all threads of the block, a word each; a barrier must follow. */
+WR_DEVICE void open_item(const wr_attn_params *p, wr_attn_item *item, u32 place) {
+    if (threadIdx.x < WR_ATTN_ITEM_WORDS) ((u32 *)item)[threadIdx.x] = ((const u32 *)(p->items + place))[threadIdx.x];
 }
 
 /* The page that holds key 64 * i of the sequence, -1: none. */
@@ -158,11 +157,13 @@ WR_DEVICE void find_factors(const float *part, i64 stride, int n_spans, int chun
 }
 
 /* Merges the parts of a tile for one KV head: unit u is four columns of a query row, units begin .. end - 1, a thread
- * each. AHEAD spans are in flight at a time. memory: WR_ATTN_MERGE_BYTES. */
-template <int AHEAD>
+ * each. AHEAD spans are in flight at a time. WIDTH: columns of a row where they are known, or 0. memory:
+ * WR_ATTN_MERGE_BYTES. */
+template <int AHEAD, int WIDTH>
 WR_DEVICE void merge_parts(const wr_attn_params *p, const wr_attn_item *item, int head, int begin, int end,
                            u8 *memory) {
-    const int width = p->value_dim, fours = width / 4, n_spans = item->tile_spans, warp = (int)threadIdx.x / 32;
+    const int width = WIDTH ? WIDTH : p->value_dim, fours = width / 4, n_spans = item->tile_spans,
+              warp = (int)threadIdx.x / 32;
     const float c = p->log2_factor;
     const i64 part_size = width + WR_ATTN_PART_EXTRA, stride = (i64)p->kv_heads * item->n_rows * part_size;
     const float *parts = p->partial + ((i64)item->partial + (i64)head * item->n_rows) * part_size;
@@ -238,17 +239,18 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const float c = p->log2_factor;
     u32 piece = first_piece(PER_SM), next = 0, round = 0;
+    u32 place = piece / (u32)p->kv_heads; /* of the item; the rest is the KV head */
     bool opened = piece < p->max_pieces;
     wr_grid_wait();
     /* The item is read beside the count: it may be none, but its place is there. */
     const u32 n_pieces = p->schedule->n_items * (u32)p->kv_heads;
-    if (opened) open_item(p, item, piece);
+    if (opened) open_item(p, item, place);
     const bool dealt = n_pieces > gridDim.x;
 
-    for (; piece < n_pieces; piece = next, opened = false) {
-        if (!opened) open_item(p, item, piece);
+    for (; piece < n_pieces; piece = next, place = piece / (u32)p->kv_heads, opened = false) {
+        if (!opened) open_item(p, item, place);
+        const int head = (int)(piece - place * (u32)p->kv_heads);
         __syncthreads();
-        const int head = (int)(piece % (u32)p->kv_heads);
         const i32 *pages = p->table + (i64)item->seq * p->max_pages;
         if (dealt && threadIdx.x == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
         i32 page[PAGES];
@@ -507,7 +509,7 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
                 if (message[0]) *counter = 0;
             }
             __syncthreads();
-            if (message[0]) merge_parts<AHEAD>(p, item, head, 0, item->n_rows * (E / 4), keys);
+            if (message[0]) merge_parts<AHEAD, E>(p, item, head, 0, item->n_rows * (E / 4), keys);
         }
         if (!dealt) return;
         round ^= 1; /* the other word: some threads may still read this one */
