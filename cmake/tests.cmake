@@ -26,6 +26,7 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
             get_filename_component(name ${source} NAME_WE)
             string(REGEX REPLACE "^test_" "test_${room}_" target ${name})
             set(kind fast)
+            set(links ${links_${room}})
             if(name MATCHES "^test_slow_")
                 set(kind slow)
             endif()
@@ -35,12 +36,13 @@ if(cmocka_FOUND AND NOT WEIR_FUZZ)
                 WR_BINARY_DIR="${CMAKE_BINARY_DIR}")
             if(room STREQUAL "cuda" AND name MATCHES "^test_device_")
                 set(kind device) # through the backend's library, over a driver: the emulated one or a card's
+                set(links ${links_cpu})
             elseif(room STREQUAL "cuda")
                 target_sources(${target} PRIVATE tests/cuda/emulate/launch_direct.c $<TARGET_OBJECTS:wr_emulate_objects>)
                 target_include_directories(${target} SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
                 set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
             endif()
-            target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_${room}} -Wl,--end-group
+            target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links} -Wl,--end-group
                 PkgConfig::cmocka)
             add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
             set_tests_properties(${target} PROPERTIES ENVIRONMENT WEIR_DEVICE=cpu) # what says nothing else
