@@ -264,7 +264,7 @@ static void force_wide(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
                 p->depth);
     if (!text || sscanf(text, "%d,%d,%d", ahead, &tiles, &takers) != 3) return;
     int nt = s->m <= 8 ? 1 : s->m <= 16 ? 2 : 4;
-    size_t slot = (size_t)(s->m * (1024 + 16)), base = 512 + (size_t)((takers - 1) * tiles * 2 * nt * 640);
+    size_t slot = (size_t)(s->m * (1024 + 16)), base = 512 + (size_t)((2 * takers - 1) * tiles * nt * 512);
     size_t depth = (s->shared_bytes - base) / slot;
     if (depth > (size_t)s->slices) depth = (size_t)s->slices;
     if (depth > 31) depth = 31;

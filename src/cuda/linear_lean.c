@@ -71,7 +71,7 @@ bool wr_linear_wide_plan(const wr_decode_shape *s, wr_lean_plan *out) {
         for (int tiles = 1; tiles * takers <= 15; tiles++) {
             wr_lean_plan p = {.tiles = tiles, .takers = takers};
             int64_t groups = ceil_div(s->row_tiles, tiles);
-            size_t base = BARRIER_BYTES + (size_t)((takers - 1) * tiles * 2 * n8 * PART_BYTES);
+            size_t base = BARRIER_BYTES + (size_t)((2 * takers - 1) * tiles * n8 * 512);
             size_t slot = (size_t)s->m * SLOT_PITCH;
             if (base + slot > s->shared_bytes) continue;
             size_t depth = (s->shared_bytes - base) / slot;

@@ -1,10 +1,26 @@
-/* lean: see linear_lean.cu */
+/* LINEAR and GATHER_LINEAR of packed weights for 1 to 8 rows of x, where every slice has 8 tiles: the decode tier
+ * (linear_decode.cuh) without its questions.
+ *
+ * Contract and layouts: linear.h. A warp takes slices of one row tile. The 8 tiles of a slice are straight code: a tile
+ * is loaded into the ring of registers as soon as the tile that lay there is taken out, and the first tiles of the
+ * warp's next slice come in during the last ones of this, so that every warp has AHEAD tiles on their way, past the
+ * ends of slices and of row tiles. x lies in shared memory and comes by ldmatrix as the B operand. The slices of a row
+ * tile lie in shared memory and are added in order by the warps that made them, behind a barrier of their own. Weights
+ * are asked for before wr_grid_wait(), x after it.
+ * Grid: any; block b works on groups of row tiles b, b + stride, ..; a job of GATHER_LINEAR has stride blocks.
+ * Block: group_tiles row tiles at once, chunk_slices warps for each; up to 24 warps on a multiprocessor, which leaves
+ * 80 registers a thread (GATHER_LINEAR: 16 warps a block). Shared memory: x [m][columns + 8] bf16, two buffers of sums.
+ *
+ * Bytes: every byte of the weight once (tile_bytes a tile: 4 bits in groups of 64: 576 for 1,024 weights), x once a
+ * block, y once. Operations: 2 m n k.
+ *
+ * Measured: nothing yet. */
 #ifndef WR_CUDA_LINEAR_LEAN_CUH
 #define WR_CUDA_LINEAR_LEAN_CUH
 
 #include "cuda/kernels/linear_decode.cuh"
 
-/* Columns of all rows of x to shared memory, by all threads; no barrier. */
+/* All columns of the job's rows of x to shared memory, by all threads; neither wait nor barrier. */
 WR_DEVICE void lean_stage(const wr_linear_params &p, const job &b, u8 *to, int pitch_bytes) {
     const int cols = (int)p.k_tiles * WR_TILE_COLS, pieces = cols / 8;
     const bool vectors = p.x_type == WR_NUM_BF16 && p.k == cols && (u64)p.x % 16 == 0;
@@ -39,8 +55,7 @@ WR_DEVICE void lean_add(const wr_linear_params &p, const job &b, const float *pa
     }
 }
 
-/* A block: group_tiles row tiles at once, chunk_slices warps for each, which take its slices in turn. AHEAD divides 8.
- */
+/* AHEAD: tiles of the ring; divides 8. */
 template <int KIND, int NT, int AHEAD, bool GATHER> WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
     const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -1,4 +1,17 @@
-/* wide: see linear_wide.cu */
+/* LINEAR of packed weights for up to 32 rows of bf16 x, where every slice has 8 tiles; sm_90a.
+ *
+ * Contract and layouts: linear.h. As linear_lean.cuh, but all of x need not fit: it comes slice by slice into slots of
+ * shared memory, by bulk copies that a warp of their own asks for, and each warp begins as soon as its slice is there.
+ * Where all slices fit they stay, and a block reads x once. A row tile has chunk_slices warps, which take its slices in
+ * turn; after each turn they meet, and the first of them adds the sums, in order, to a total in its registers.
+ * Grid: any; block b works on groups of row tiles b, b + stride, .. Block: group_tiles row tiles at once, chunk_slices
+ * warps for each, and one more if x does not stay: at most 16, 128 registers a thread. Shared memory: two barriers a
+ * slot; two buffers of sums for each warp but the first of a row tile; slots of [m][512 columns + 8] bf16.
+ *
+ * Bytes: every byte of the weight once; x once a block, or once a group of row tiles if it does not stay; y once.
+ * Operations: 2 m n k.
+ *
+ * Measured: nothing yet. */
 #ifndef WR_CUDA_LINEAR_WIDE_CUH
 #define WR_CUDA_LINEAR_WIDE_CUH
 
@@ -28,29 +41,32 @@ WR_DEVICE void wide_produce(const wr_linear_params &p, u32 bars, u32 slots, int 
     }
 }
 
-/* The sums of a row tile, as they lie in the accumulators: y. */
-template <int NT> WR_DEVICE void wide_store(const wr_linear_params &p, const float (*c)[4], i64 row_tile, int lane) {
-    const int g = lane / 4, t = lane % 4;
+/* Tokens 8 n .. of a row tile, as they lie in the accumulators: y. */
+WR_DEVICE void wide_store(const wr_linear_params &p, const float *c, int n, i64 row_tile, int lane) {
 #pragma unroll
-    for (int n = 0; n < NT; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const int token = 8 * n + 2 * t + (e & 1);
-            const i64 row = row_tile * WR_TILE_ROWS + g + 8 * (e >> 1);
-            if (token < p.m && row < p.n) wr_linear_store(p, token, row, c[n][e]);
-        }
+    for (int e = 0; e < 4; e++) {
+        const int token = 8 * n + 2 * (lane % 4) + (e & 1);
+        const i64 row = row_tile * WR_TILE_ROWS + lane / 4 + 8 * (e >> 1);
+        if (token < p.m && row < p.n) wr_linear_store(p, token, row, c[e]);
+    }
+}
+/* Accumulators of one n8 tile in shared memory: 16 bytes a lane. */
+WR_DEVICE void wide_keep(uint4 *to, const float *c) {
+    *to = make_uint4(wr_f32_bits(c[0]), wr_f32_bits(c[1]), wr_f32_bits(c[2]), wr_f32_bits(c[3]));
+}
+WR_DEVICE void wide_add(float *c, const uint4 *from) {
+    const uint4 v = *from;
+    c[0] += wr_bits_f32(v.x), c[1] += wr_bits_f32(v.y), c[2] += wr_bits_f32(v.z), c[3] += wr_bits_f32(v.w);
 }
 
-/* A block: group_tiles row tiles at once, chunk_slices warps for each, which take its slices in turn; the first of them
- * adds the sums. One more warp brings x, if it does not stay. chunks: slots for slices of x; as many as there are
- * slices: they stay. */
+/* chunks: slots; as many as there are slices: x stays. AHEAD: tiles of the ring; divides 8. */
 template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_params &p, u8 *shared) {
     const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, m = (int)p.m;
     const int takers = p.chunk_slices, depth = p.chunks;
     const u32 bars = wr_smem(shared);
-    float *parts = (float *)(shared + 512);
-    const u32 slots = wr_smem(shared + 512 + (takers - 1) * p.group_tiles * 2 * NT * PART * 4);
+    uint4 *sums = (uint4 *)(shared + 512); /* of a row tile: the total, then two buffers for each warp but the first */
+    const u32 slots = wr_smem(shared + 512 + (2 * takers - 1) * p.group_tiles * NT * 512);
     wr_grid_launch();
     if (threadIdx.x == 0) {
         for (int i = 0; i < depth; i++) {
@@ -84,14 +100,11 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_param
         const int row = 8 * n + lane % 8;
         x[n] = slots + (row < m ? row : m - 1) * WIDE_PITCH + 16 * (lane / 8);
     }
-    float *part = parts + (r * (takers - 1) + j - 1) * 2 * NT * PART;
-    int slot = j, parity = 0;
+    uint4 *total = sums + r * (2 * takers - 1) * NT * 32 + lane, *part = total + (2 * j - 1) * NT * 32;
+    int slot = j, parity = 0, turn = 0;
     for (int first = blockIdx.x * p.group_tiles; first < row_tiles; first += stride, row_tile += stride) {
         const bool valid = row_tile < row_tiles, last = row_tile + stride >= row_tiles;
-        float total[NT][4];
-#pragma unroll
-        for (int n = 0; n < NT; n++) total[n][0] = total[n][1] = total[n][2] = total[n][3] = 0.0f;
-        for (int round = 0; round < rounds; round++) {
+        for (int round = 0; round < rounds; round++, turn ^= 1) {
             float c[NT][4];
 #pragma unroll
             for (int n = 0; n < NT; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
@@ -121,25 +134,26 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_param
                 while (slot >= depth && !stays) slot -= depth, parity ^= 1;
             }
             if (takers > 1) {
-                if (j && valid) keep_sums<NT>(part + (round & 1) * NT * PART, c, lane);
+#pragma unroll
+                for (int n = 0; n < NT; n++)
+                    if (j && valid) wide_keep(part + (turn * NT + n) * 32, c[n]);
                 wr_barrier(1 + r, 32 * takers);
             }
             if (j || !valid) continue;
 #pragma unroll
-            for (int n = 0; n < NT; n++)
+            for (int n = 0; n < NT; n++) {
+                float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                if (round) wide_add(sum, total + 32 * n);
 #pragma unroll
-                for (int e = 0; e < 4; e++) total[n][e] += c[n][e];
-            for (int o = 1; o < takers && round * takers + o < p.slices; o++) {
-                const float *from = part + (o * 2 + (round & 1)) * NT * PART;
-                const int g = lane / 4, t = lane % 4;
-#pragma unroll
-                for (int n = 0; n < NT; n++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++)
-                        total[n][e] += from[n * PART + (2 * t + (e & 1)) * PART_PITCH + g + 8 * (e >> 1)];
+                for (int e = 0; e < 4; e++) sum[e] += c[n][e];
+                for (int o = 1; o < takers && round * takers + o < p.slices; o++)
+                    wide_add(sum, total + ((2 * o - 1 + turn) * NT + n) * 32);
+                if (round + 1 < rounds)
+                    wide_keep(total + 32 * n, sum);
+                else
+                    wide_store(p, sum, n, row_tile, lane);
             }
         }
-        if (valid && j == 0) wide_store<NT>(p, total, row_tile, lane);
         if (!stays) { /* slots go on being counted over all slices */
             slot += p.slices - mine * takers;
             if (slot < 0) slot += depth, parity ^= 1;
