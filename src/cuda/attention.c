@@ -5,13 +5,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
-    INLINE_UNITS = 256, /* fours of columns; each 128 cost another round trip per 16 spans */
     ALIGN = 256,
 };
 
@@ -32,9 +30,9 @@ typedef struct plan {
     const instance *instance;
     int index, tall; /* tall: tiles of 32 rows */
     int group, block;
-    int inline_rows; /* a block merges so many rows of a cut tile itself */
-    bool merges;     /* there may be larger ones */
-    int64_t blocks;  /* grid */
+    int merge_tile; /* blocks of the merge kernel a tile and KV head */
+    bool merges;
+    int64_t blocks; /* grid */
     int64_t max_tiles, max_items, max_partial_rows;
     size_t shared_bytes;
     /* Places in the prepared bytes. */
@@ -64,12 +62,12 @@ static int64_t keys_of(const wr_step *step) { return min_i64(step->in[3].shape[1
 /* An upper bound of the spans of a tile, as attention.cuh cuts them. Rows of one tile lie close together; a window
  * shortens it, which is left out. */
 static int64_t max_spans(int64_t n_keys, int block) {
-    int64_t blocks = n_keys / block / (getenv("WR_UNIT2") ? 2 : 1) + 1;
-    return blocks <= 8     ? blocks
-           : blocks <= 32  ? 8 + (blocks - 8 + 1) / 2
-           : blocks <= 128 ? 20 + (blocks - 32 + 3) / 4
-           : blocks <= 512 ? 44 + (blocks - 128 + 7) / 8
-                           : 92 + (blocks - 512 + 15) / 16;
+    int64_t blocks = n_keys / block + 1;
+    return blocks <= 4     ? blocks
+           : blocks <= 32  ? 4 + (blocks - 4 + 1) / 2
+           : blocks <= 64  ? 18 + (blocks - 32 + 3) / 4
+           : blocks <= 512 ? 26 + (blocks - 64 + 7) / 8
+                           : 82 + (blocks - 512 + 15) / 16;
 }
 
 static size_t shared_bytes_of(const instance *in, int tall) {
@@ -113,9 +111,12 @@ static bool make_plan(const wr_step *step, plan *out) {
     out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
     int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
-    out->inline_rows = (getenv("WR_INLINE") ? atoi(getenv("WR_INLINE")) : INLINE_UNITS) * 4 / out->instance->value_dim;
-    out->merges = out->max_partial_rows > 0 && min_i64(rows * out->group, tile_rows) > out->inline_rows;
+    out->merges = out->max_partial_rows > 0;
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
+    out->blocks = min_i64(out->blocks, out->max_items * kv_heads);
+    out->merge_tile =
+        (int)(min_i64(rows * out->group, tile_rows) * out->instance->value_dim / 4 + WR_ATTN_MERGE_UNITS - 1) /
+        WR_ATTN_MERGE_UNITS;
     if (out->max_items * kv_heads > INT32_MAX || out->max_tiles > INT32_MAX) return false;
     size_t at = sizeof(wr_attn_schedule);
     at = (at + ALIGN - 1) / ALIGN * ALIGN;
@@ -180,11 +181,10 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .prefill_tile = wr_attn_prefill_tile(step),
         .n_blocks = (int32_t)s.blocks,
         .tile_rows = s.tall ? 32 : 16,
-        .inline_rows = s.inline_rows,
         .max_tiles = (int32_t)s.max_tiles,
         .max_partial_rows = (uint32_t)s.max_partial_rows,
     };
-    wr_launch_spec spec = {.kernel = getenv("WR_UNIT2") ? "wr_attn_schedule_kernel_x" : "wr_attn_schedule_kernel",
+    wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
                            .blocks = 1,
                            .threads = WR_ATTN_SCHEDULE_THREADS,
                            .params = &params,
@@ -237,13 +237,13 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     params.items = (wr_attn_item *)(base + s.items);
     params.prefill = (wr_attn_prefill_item *)(base + s.prefill);
     params.counters = (uint32_t *)(base + s.counters);
+    params.merge_tile = s.merge_tile;
     params.partial = step->scratch;
     params.max_pieces = (uint32_t)(s.max_items * step->in[1].shape[2]);
     params.cuts = (wr_attn_item *)(base + s.cuts);
     if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
     snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,
              params.kv_type == WR_ATTN_BF16 ? "bf16" : "f16");
-    if (getenv("WR_UNIT2")) strcat(name, "_x");
     wr_launch_spec spec = {.kernel = name,
                            .blocks = s.blocks,
                            .threads = 128,
@@ -253,7 +253,8 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     WR_TRY(wr_launch(launcher, &spec, err));
     if (!s.merges) return WEIR_OK;
     spec.kernel = "wr_attn_merge_kernel";
-    spec.blocks = 2 * (int64_t)wr_step_traits(step)->n_sm;
+    /* No more than there may be tiles: a block reads its first tile before it knows how many there are. */
+    spec.blocks = min_i64(2 * (int64_t)wr_step_traits(step)->n_sm, s.max_tiles * params.kv_heads * s.merge_tile);
     spec.threads = WR_ATTN_MERGE_UNITS;
     spec.shared_bytes = WR_ATTN_MERGE_BYTES;
     return wr_launch(launcher, &spec, err);

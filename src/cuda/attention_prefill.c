@@ -1,7 +1,5 @@
 /* Prefill attention over pages: which steps the wgmma kernels of kernels/attention_prefill.cu serve. The rows of
  * PAGED_ATTENTION stand in attention.c, which asks here. */
-#include <stdlib.h>
-
 #include "base/dtype.h"
 #include "cuda/attention.h"
 #include "cuda/kernels/attention_prefill.h"
@@ -49,9 +47,7 @@ weir_status wr_attn_prefill_launch(const wr_step *step, const wr_attn_params *pa
                                    weir_error *err) {
     const prefill_kernel *kernel = find_kernel(step);
     return wr_launch(launcher,
-                     &(wr_launch_spec){.kernel = !getenv("WR_UNIT2")       ? kernel->name
-                                                 : kernel->head_dim == 128 ? "wr_attn_prefill_128_x"
-                                                                           : "wr_attn_prefill_256_x",
+                     &(wr_launch_spec){.kernel = kernel->name,
                                        .blocks = wr_step_traits(step)->n_sm,
                                        .threads = WR_PREFILL_THREADS,
                                        .shared_bytes = kernel->shared_bytes,

@@ -345,7 +345,7 @@ static void a_row_has_the_same_bits_alone(void **state) {
 
 static void long_contexts_are_right(void **state) {
     (void)state;
-    /* On both sides of the places where spans grow: 1,024 and 4,096 keys (512 and 2,048 at head size 256). */
+    /* On both sides of the places where spans grow: 512 and 4,096 keys (256 and 2,048 at head size 256). */
     check_scene((scene){.d = 64, .kv_heads = 1, .group = 4, .n_rows = 3, .rows = {{0, 1023}, {0, 1024}, {1, 2600}}});
     check_scene((scene){.d = 64, .kv_heads = 1, .group = 1, .n_rows = 2, .rows = {{0, 4095}, {0, 4300}}});
     check_scene((scene){.d = 256, .kv_heads = 1, .group = 2, .n_rows = 2, .rows = {{0, 1023}, {0, 2100}}});
@@ -437,7 +437,7 @@ static int check_schedule(scene c) {
     }
     for (int i = 0; i < c.n_rows; i++) {
         int last = c.rows[i].pos / block; /* spans of one block, then of two */
-        int n_spans = c.rows[i].seq < 0 ? 1 : last < 8 ? last + 1 : 8 + (last - 8) / 2 + 1;
+        int n_spans = c.rows[i].seq < 0 ? 1 : last < 4 ? last + 1 : 4 + (last - 4) / 2 + 1;
         for (int span = 0; span < n_spans; span++) assert_int_equal(seen[i][span], c.group);
     }
     free_cloth(&prepared), free_cloth(&out);
@@ -467,7 +467,7 @@ static void the_schedule_lists_all_work_once(void **state) {
     check_schedule(mixed);
 }
 
-/* Tiles whose parts find no room are done whole; a run of many rows is left to the merge kernel. */
+/* Tiles whose parts find no room are done whole. */
 static void tiles_are_cut_while_there_is_room(void **state) {
     (void)state;
     enum { ROWS = 8 };
@@ -501,18 +501,16 @@ static void tiles_are_cut_while_there_is_room(void **state) {
                            .params_bytes = sizeof params};
     static const struct {
         uint32_t room;
-        int inline_rows, n_items, n_cuts, n_counters;
-    } cases[] = {{256, 32, 8, 0, 1}, {256, 31, 8, 1, 0}, {255, 32, 1, 0, 0}, {0, 0, 1, 0, 0}};
-    for (int i = 0; i < COUNT(cases); i++) { /* eight spans of 128 keys, 32 query rows: 256 parts */
+        int n_items, n_cuts;
+    } cases[] = {{192, 6, 1}, {191, 1, 0}, {0, 1, 0}};
+    for (int i = 0; i < COUNT(cases); i++) { /* four spans of 128 keys, two of 256, 32 query rows: 192 parts */
         params.max_partial_rows = cases[i].room;
-        params.inline_rows = cases[i].inline_rows;
         weir_error err = {0};
         if (wr_launch(NULL, &spec, &err) != WEIR_OK) fail_msg("%s", err.message);
         assert_int_equal(head.n_items, cases[i].n_items);
         assert_int_equal(head.n_cuts, cases[i].n_cuts);
-        assert_int_equal(head.n_counters, cases[i].n_counters);
-        assert_int_equal(items[0].tile_spans, cases[i].n_items > 1 ? 8 : 0);
-        assert_int_equal(items[0].n_spans, cases[i].n_items > 1 ? 1 : 8);
+        assert_int_equal(items[0].tile_spans, cases[i].n_items > 1 ? 6 : 0);
+        assert_int_equal(items[0].n_spans, cases[i].n_items > 1 ? 1 : 6);
     }
 }
 

@@ -170,7 +170,7 @@ static void run_prefill(const scene *c, stage *s, const cloth *out) {
 
 /* The span that holds a block, as attention.cuh says. */
 static int span_of_block(int block) {
-    return block < 8 ? block : block < 32 ? 8 + (block - 8) / 2 : 20 + (block - 32) / 4;
+    return block < 4 ? block : block < 32 ? 4 + (block - 4) / 2 : 18 + (block - 32) / 4;
 }
 
 /* Each token alone. */

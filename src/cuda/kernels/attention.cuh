@@ -29,37 +29,31 @@ WR_DEVICE constexpr int wr_attn_block(int head_dim) { return head_dim >= 192 ? 6
 
 /* ---- spans ----
  * Short ones first, so that a short context is shared by several multiprocessors; long ones later, so that there are
- * few partial results. Blocks of 128: 128 keys up to 1,024, 256 up to 4,096, 512 up to 16,384, 1,024 up to 65,536, then
+ * few partial results. Blocks of 128: 128 keys up to 512, 256 up to 4,096, 512 up to 8,192, 1,024 up to 65,536, then
  * 2,048. Blocks of 64: half of all that. */
 
 /* The span that holds block b; the first block of span s (its end is the first block of span s + 1). The host's
  * max_spans (cuda/attention.c) says the same. */
-#ifndef WR_ATTN_UNIT
-#define WR_ATTN_UNIT 1
-#endif
-WR_DEVICE constexpr int wr_attn_span_of(i64 b0) {
-    i64 b = b0 / WR_ATTN_UNIT;
-    return b < 8     ? (int)b
-           : b < 32  ? (int)(8 + (b - 8) / 2)
-           : b < 128 ? (int)(20 + (b - 32) / 4)
-           : b < 512 ? (int)(44 + (b - 128) / 8)
-                     : (int)(92 + (b - 512) / 16);
+WR_DEVICE constexpr int wr_attn_span_of(i64 b) {
+    return b < 4     ? (int)b
+           : b < 32  ? (int)(4 + (b - 4) / 2)
+           : b < 64  ? (int)(18 + (b - 32) / 4)
+           : b < 512 ? (int)(26 + (b - 64) / 8)
+                     : (int)(82 + (b - 512) / 16);
 }
 WR_DEVICE constexpr i64 wr_attn_span_begin(int s) {
-    return WR_ATTN_UNIT * (s < 8    ? s
-                           : s < 20 ? 8 + (i64)(s - 8) * 2
-                           : s < 44 ? 32 + (i64)(s - 20) * 4
-                           : s < 92 ? 128 + (i64)(s - 44) * 8
-                                    : 512 + (i64)(s - 92) * 16);
+    return s < 4    ? s
+           : s < 18 ? 4 + (i64)(s - 4) * 2
+           : s < 26 ? 32 + (i64)(s - 18) * 4
+           : s < 82 ? 64 + (i64)(s - 26) * 8
+                    : 512 + (i64)(s - 82) * 16;
 }
-#if WR_ATTN_UNIT == 1
-static_assert(wr_attn_span_begin(8) == 8 && wr_attn_span_begin(20) == 32 && wr_attn_span_begin(44) == 128 &&
-                  wr_attn_span_begin(92) == 512,
+static_assert(wr_attn_span_begin(4) == 4 && wr_attn_span_begin(18) == 32 && wr_attn_span_begin(26) == 64 &&
+                  wr_attn_span_begin(82) == 512,
               "tiers meet");
-static_assert(wr_attn_span_of(8) == 8 && wr_attn_span_of(32) == 20 && wr_attn_span_of(128) == 44 &&
-                  wr_attn_span_of(512) == 92,
+static_assert(wr_attn_span_of(4) == 4 && wr_attn_span_of(32) == 18 && wr_attn_span_of(64) == 26 &&
+                  wr_attn_span_of(512) == 82,
               "tiers meet");
-#endif
 
 /* The first and the last key that a row sees; last < first: none. n_keys: positions from there on hold nothing. */
 WR_DEVICE i64 wr_attn_first_key(i64 pos, i64 window) {

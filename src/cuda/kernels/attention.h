@@ -93,6 +93,7 @@ typedef struct wr_attn_params {
     int32_t kv_type;    /* of k */
     int32_t v_type;     /* reference kernel only: of v */
     int32_t out_type;
+    int32_t merge_tile;  /* blocks of the merge kernel a tile and KV head */
     uint32_t max_pieces; /* places for items, times G */
     float log2_factor;   /* c: a weight is 2^(c * (score - maximum)) */
     float softcap;       /* 0: none */
@@ -117,7 +118,6 @@ typedef struct wr_attn_schedule_params {
     int32_t prefill_tile; /* rows of a prefill item at most; 0: all rows are decode work */
     int32_t n_blocks;     /* grid of the decode kernel */
     int32_t tile_rows;    /* query rows of a decode tile: 16 or 32 */
-    int32_t inline_rows;  /* cut tiles of more query rows are left to the merge kernel */
     int32_t max_tiles;
     uint32_t max_partial_rows;
 } wr_attn_schedule_params;

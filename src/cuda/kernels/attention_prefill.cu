@@ -546,13 +546,11 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
         prefill<d, e>(&p, shared);                                                                                     \
     }
 
-#ifndef WR_ATTN_TRIAL
 PREFILL(64, 64)
 PREFILL(80, 80)
 PREFILL(96, 96)
 PREFILL(128, 128)
 PREFILL(192, 128)
 PREFILL(256, 256)
-#endif
 
 #endif

@@ -137,7 +137,7 @@ WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, in
         u64 need = (u64)r.n_spans * r.n_rows * p->kv_heads, at = atomicAdd(&s->n_partial, need);
         if (at + need <= p->max_partial_rows) {
             tile[2] = (int)at;
-            tile[3] = r.n_rows > p->inline_rows ? LEFT : atomicAdd(&s->n_counters, 1);
+            tile[3] = LEFT;
         }
     }
     if (tile[3] == WHOLE) {
