@@ -51,6 +51,20 @@ static void *open_library(int driver_major, weir_error *err) {
     return NULL;
 }
 
+/* NVRTC opens its library of builtins by name alone, which fails where its folder is not searched: it is loaded here
+ * from beside NVRTC, and then found by its name. */
+static void load_builtins(const wr_nvrtc *n) {
+    Dl_info info;
+    void *function;
+    memcpy(&function, &n->nvrtcVersion, sizeof function);
+    const char *slash = dladdr(function, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    if (!slash) return;
+    char path[1024];
+    snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(slash - info.dli_fname), info.dli_fname,
+             n->major, n->minor);
+    dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* without it NVRTC says what is missing */
+}
+
 static weir_status load(int driver_version, wr_nvrtc *n, weir_error *err) {
     void *library = open_library(driver_version / 1000, err);
     if (!library) return WEIR_E_UNSUPPORTED;
@@ -75,6 +89,7 @@ static weir_status load(int driver_version, wr_nvrtc *n, weir_error *err) {
     }
     int result = n->nvrtcVersion(&n->major, &n->minor);
     if (result) return WR_FAIL(err, WEIR_E_UNSUPPORTED, "NVRTC does not start: %s", n->nvrtcGetErrorString(result));
+    load_builtins(n);
     return WEIR_OK;
 }
 

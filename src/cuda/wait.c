@@ -7,6 +7,7 @@
 
 enum {
     WAKE_EARLY_NS = 70000, /* a sleep may last 50-60 us longer than asked: the kernel's timer slack */
+    WARM_SHARE = 40,       /* after a long sleep the core needs to wake up as well: 1/40 of the time earlier still */
     MAX_POLL_SLEEP_NS = 1000000
 };
 
@@ -60,9 +61,10 @@ static void learn(wr_cuda_context *c, const wr_cuda_mark *waited, int which, boo
 /* Without the lock: others may launch meanwhile. m is a copy. */
 static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
     uint64_t now = wr_cuda_now_ns(), start = now;
-    bool sleeps = m->expected_ns > now + WAKE_EARLY_NS, at_once = true;
+    uint64_t early = WAKE_EARLY_NS + (m->expected_ns > now ? (m->expected_ns - now) / WARM_SHARE : 0);
+    bool sleeps = m->expected_ns > now + early, at_once = true;
     CUresult result = c->driver->cuEventQuery(m->event);
-    if (result == CUDA_ERROR_NOT_READY && sleeps) sleep_until(m->expected_ns - WAKE_EARLY_NS);
+    if (result == CUDA_ERROR_NOT_READY && sleeps) sleep_until(m->expected_ns - early);
     if (result != CUDA_ERROR_NOT_READY) sleeps = true; /* it was over before anyone looked */
     while (result == CUDA_ERROR_NOT_READY && (result = c->driver->cuEventQuery(m->event)) == CUDA_ERROR_NOT_READY) {
         at_once = false;
