@@ -38,7 +38,7 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
-    at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others);
+    at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others) + 8 * halves;
     return at;
 }
 
@@ -224,6 +224,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->stages = plan->stages;
     p->weight_stages = plan->weight_stages;
     p->chunk = plan->chunk;
+    p->turns = plan->groups == 1 && plan->halves > 1 && !getenv("WR_PF_FREE");
     p->at_weights = (int32_t)at.weights;
     p->at_turn = (int32_t)at.turn;
     p->at_sums = (int32_t)at.sums;

@@ -114,6 +114,13 @@ WR_DEVICE ring weight_ring(const wr_prefill_params &p, u32 shared, int group) {
     return r;
 }
 
+/* After the barriers of the sums: warpgroups side by side start their wgmma in turn, so that one expands weights while
+ * the other's multiply. Left alone they fall into step, and the tensor cores idle while all expand. */
+WR_DEVICE u32 turn_bar(const wr_prefill_params &p, u32 shared, int half) {
+    return shared + p.at_bars + 16 * p.groups * (p.stages + p.weight_stages) + 16 * (p.groups - 1) * p.halves +
+           8 * half;
+}
+
 WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
     return min(p.k_tiles - slice * p.slice_tiles, p.slice_tiles);
 }
@@ -198,6 +205,8 @@ typedef struct me {
     int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
     u32 held;                            /* barrier of a stage of tokens whose wgmma may still run; 0: none */
     ring x, w;                           /* w.data: the warp's first tile in the stage */
+    u32 turn, next_turn;                 /* barriers */
+    int turn_parity;
 } me;
 
 /* k tile i of a stage of weights: expand them while the wgmma of the k tile before runs, then start this one's. Its
@@ -214,6 +223,7 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
         wr_tile_step<KIND>(words, j, a + 4 * j, a + (wr_tile<KIND>::two_parts ? 16 + 4 * j : 0));
     const u64 b = wr_wgmma_desc(self->x.data + in_stage * (T * 128), 16, 1024);
     if (in_stage == 0) wr_bar_wait(self->x.bar, self->x.parity);
+    wr_bar_wait(self->turn, self->turn_parity);
     wr_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -221,6 +231,8 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
         if constexpr (wr_tile<KIND>::two_parts) wgmma<T>(acc, a + 16 + 4 * j, b + 2 * j, 1);
     }
     wr_wgmma_commit();
+    if (p.turns && self->lane == 0) wr_bar_arrive(self->next_turn);
+    self->turn_parity ^= p.turns;
     wr_wgmma_wait<1>();
     if (in_stage == 0 && self->held && self->lane == 0) wr_bar_arrive(self->held);
     if (last || in_stage == WR_PREFILL_TOKEN_K_TILES(T) - 1) {
@@ -376,6 +388,10 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     self.lane = (int)threadIdx.x % 32;
     self.thread = (int)threadIdx.x % 128;
     self.held = 0;
+    /* Without turns the first phase of a barrier never ends, and the one before it is over. */
+    self.turn = turn_bar(p, shared, self.half);
+    self.next_turn = turn_bar(p, shared, self.half + 1 == p.halves ? 0 : self.half + 1);
+    self.turn_parity = p.turns ? self.half == 0 : 1;
     self.x = token_ring<T>(p, shared, self.group);
     self.w = weight_ring(p, shared, self.group);
     self.w.data += (self.half * 4 + self.warp) * p.chunk * p.tile_bytes;
@@ -430,6 +446,8 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
 #pragma unroll 1
         for (int i = 0; i < 2 * (p.groups - 1) * p.halves; i++)
             wr_bar_init(shared + p.at_bars + 16 * p.groups * of_group + 8 * i, 128);
+#pragma unroll 1
+        for (int i = 0; i < p.halves; i++) wr_bar_init(turn_bar(p, shared, i), 4);
         wr_bar_init_done();
     }
     __syncthreads();
