@@ -472,7 +472,6 @@ static void tiles_are_cut_while_there_is_room(void **state) {
     (void)state;
     enum { ROWS = 8 };
     static int32_t seq[ROWS], pos[ROWS], start[ROWS], end[ROWS], tiles[ROWS * 4];
-    static uint32_t counters[ROWS];
     static wr_attn_item items[ROWS * 8], cuts[ROWS];
     static wr_attn_schedule head;
     for (int i = 0; i < ROWS; i++) seq[i] = 0, pos[i] = 1000 + i;
@@ -480,7 +479,6 @@ static void tiles_are_cut_while_there_is_room(void **state) {
                                       .row_pos = pos,
                                       .schedule = &head,
                                       .items = items,
-                                      .counters = counters,
                                       .cuts = cuts,
                                       .run_start = start,
                                       .run_end = end,

@@ -14,7 +14,6 @@ enum {
     WR_ATTN_MERGE_BYTES = 64 + 9 * 32 * 16, /* shared memory: 128 units lie in nine rows at most, with 32 spans each */
 };
 
-#define WR_ATTN_NO_COUNTER UINT32_MAX
 /* Whether the decode kernel for `tiles` of 16 rows keeps queries in shared memory of their own. */
 #define WR_ATTN_Q_SHARED(head_dim, block, tiles) ((head_dim) > (block) || ((head_dim) <= 64 && (tiles) == 2))
 
@@ -32,16 +31,15 @@ typedef struct wr_attn_item {
     int32_t span;    /* absolute */
     int32_t n_spans; /* 0: nothing is seen */
     /* Several items share the tile when tile_spans > 0: each writes the parts of its spans to rows
-     * partial + (index * kv_heads + head) * n_rows + i of the scratch, index = span - tile_span. The last one to arrive
-     * at counters[counter * kv_heads + head] merges all, or, with WR_ATTN_NO_COUNTER, the merge kernel does. */
+     * partial + (index * kv_heads + head) * n_rows + i of the scratch, index = span - tile_span, for the merge kernel.
+     */
     int32_t tile_span, tile_spans;
     uint32_t partial;
-    uint32_t counter;
     int32_t tile_items;       /* how many share the tile */
     int32_t block, last;      /* first and last softmax block of the item; last < block: none */
     int32_t from, to;         /* keys that some query row of the tile sees */
     int32_t all_from, all_to; /* keys that every one of them sees */
-    int32_t unused[2];
+    int32_t unused[3];
 } wr_attn_item;
 enum { WR_ATTN_ITEM_WORDS = sizeof(wr_attn_item) / 4 };
 
@@ -59,9 +57,8 @@ typedef struct wr_attn_schedule {
     uint32_t prefill_next;   /* free for the prefill kernel */
     uint32_t prefill_done;   /* free for the prefill kernel */
     uint32_t n_partial_rows; /* taken */
-    uint32_t n_counters;     /* taken */
     uint32_t n_cuts;         /* tiles for the merge kernel */
-    uint32_t unused[23];
+    uint32_t unused[24];
 } wr_attn_schedule;
 
 /* One struct for every kernel of the family. q [T, H, D], pages [P, page, G, D or E], out [T, H, E], contiguous. */
@@ -75,7 +72,6 @@ typedef struct wr_attn_params {
     wr_attn_schedule *schedule;
     wr_attn_item *items;
     wr_attn_prefill_item *prefill;
-    uint32_t *counters; /* [n_counters, G] */
     float *partial;     /* [partial rows, E + WR_ATTN_PART_EXTRA] */
     wr_attn_item *cuts; /* [n_cuts]: any item of each tile that the merge kernel merges */
     int64_t n_pages;    /* P */
@@ -107,10 +103,9 @@ typedef struct wr_attn_schedule_params {
     wr_attn_schedule *schedule;
     wr_attn_item *items; /* [max_tiles + max_partial_rows / G] */
     wr_attn_prefill_item *prefill;
-    uint32_t *counters;           /* [max_tiles, G] */
     wr_attn_item *cuts;           /* [max_tiles] */
     int32_t *run_start, *run_end; /* [T] each: scratch */
-    int32_t *tiles;               /* [max_tiles, 4]: row, first, partial, counter; scratch */
+    int32_t *tiles;               /* [max_tiles, 4]: row, first, partial, whether it is cut; scratch */
     int64_t n_keys;               /* max_pages * page: positions from here on hold nothing */
     int64_t window;
     int32_t n_rows, n_seqs, kv_heads, group;

@@ -2,24 +2,36 @@
  *
  * Contract: attention.cuh fixes the bits. Layouts and the schedule's items: attention.h.
  *   wr_attn_schedule_kernel  one block, once a step: runs of rows, their tiles, the list of items. Since lengths are
- *                            data, grids do not depend on them.
+ *                            data, grids depend only on what there may be.
  *   wr_attn_decode_*         blocks of 128 threads take items (for one KV head) until there are none. K and V of one
  *                            softmax block each lie in shared memory, in rows padded by 16 bytes so that ldmatrix has
  * no bank conflicts. Scores: a warp takes a quarter of the block's keys. Weights and maxima go through shared memory,
  * then a warp takes a part of the output's columns, so the chain over keys is never split. K of the next block is
  * fetched under the softmax and P V, V under the next scores; several blocks on a multiprocessor hide each other's
  * waits. A tile whose work is small beside a block's fair share is one item: its spans are merged in registers. Other
- * tiles are cut at span boundaries; each span's (o, m, l) goes to scratch and the last item to arrive merges them in
- * order. Either way has the same bits.
+ * tiles are cut at span boundaries; each span's (o, m, l) goes to scratch.
+ *   wr_attn_merge_kernel     merges those in order. Either way has the same bits.
  *
  * Bytes: 2 * keys * G * (D + E) for each tile of query rows. Operations: 2 * rows * keys * (D + E).
  *
- * Measured: nothing yet in this form. The trial before it (one block a multiprocessor, two stages, a merge kernel,
- * spans of 1,024): H200, 32k keys, head 128, 8 KV heads: 41.4 us for one token, 45.4 for eight; batch 64 at 2k keys
- * 3.95 TB/s.
+ * Measured on 30 November 2026, H200, bf16, keys beyond L2, us a call with its merge (batch x keys, tokens a sequence).
+ * Spans then were 128 keys up to 1,024, 256 up to 4,096, 512 up to 16,384; the last block of a tile to finish merged it
+ * (in brackets: the merge kernel, as now), and grids were three blocks a multiprocessor. Not measured since.
+ *   8 KV heads, group 4, head 128:  1 x 100     5.0             1 x 4,096          13.7
+ *                                   1 x 512     8.0 (7.4)       1 x 32,768         57.6 (54.3)
+ *                                   1 x 1,024   8.6             1 x 32,768, 4      60.7
+ *                                   1 x 2,048  12.4 (11.3)      1 x 32,768, 8      62.9
+ *                                   8 x 8,192  87.8             64 x 2,048        158.4 = 3.39 TB/s
+ *   2 KV heads, group 8, head 256:  1 x 512     6.9             1 x 4,096  16.3    1 x 32,768  37.4
+ *   3 KV heads, group 3, head 64:   1 x 8,192  16.1
+ *   With one block a multiprocessor instead of three: 1 x 512 6.6, 1 x 2,048 10.1.
+ * Spans twice as long: 1 x 512 11.2, 1 x 4,096 18.2, 1 x 32,768 53.5.
+ * A trial with contiguous pages, two stages and one block a multiprocessor reached 41.4 us at 1 x 32,768, 45.4 with
+ * eight tokens, and 3.95 TB/s at 64 x 2,048.
  *
  * Dropped: items cut evenly instead of at spans (bits would depend on the batch); one span length for all positions
- * (512 costs 13 % at 32k, 1,024 costs 40 % at 4k). */
+ * (512 costs 13 % at 32k, 1,024 costs 40 % at 4k); copies with an address from scratch each (60 instructions a copy,
+ * 14.2 us at 512 keys); the merge by the last block to arrive. Not tried here: bulk copies, two stages. */
 #ifndef WR_CUDA_ATTENTION_DECODE_CUH
 #define WR_CUDA_ATTENTION_DECODE_CUH
 

@@ -99,7 +99,7 @@ WR_DEVICE int item_end(const tile_range *r, int from, i64 target) {
 
 typedef struct schedule_state {
     int counts[N_CLASSES], prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
-    int n_tiles, n_counters, n_cuts, carry;
+    int n_tiles, n_cuts, carry;
     u64 n_partial, n_blocks;
     int warp_last[ALL_ROWS / 32];
 } schedule_state;
@@ -126,21 +126,19 @@ WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
     }
 }
 
-enum { WHOLE = -1, LEFT = -2 }; /* instead of a tile's counter: not cut; left to the merge kernel */
-
 /* Whether the tile is cut, and where its parts go; counts its items. */
 WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, int *tile, i64 target) {
     tile_range r = tile_at(p, tile[0], tile[1]);
     tile[2] = 0;
-    tile[3] = WHOLE;
+    tile[3] = false;
     if (r.n_spans > 1 && r.block_end - r.block > target) {
         u64 need = (u64)r.n_spans * r.n_rows * p->kv_heads, at = atomicAdd(&s->n_partial, need);
         if (at + need <= p->max_partial_rows) {
             tile[2] = (int)at;
-            tile[3] = LEFT;
+            tile[3] = true;
         }
     }
-    if (tile[3] == WHOLE) {
+    if (!tile[3]) {
         atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1);
         return;
     }
@@ -167,17 +165,16 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
     item.to = r.to;
     item.all_from = r.all_from;
     item.all_to = r.all_to;
-    if (tile[3] == WHOLE) {
+    if (!tile[3]) {
         p->items[atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1)] = item;
         return;
     }
     item.tile_span = r.span;
     item.tile_spans = r.n_spans;
     item.partial = (u32)tile[2];
-    item.counter = tile[3] == LEFT ? WR_ATTN_NO_COUNTER : (u32)tile[3];
     for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
         until = item_end(&r, from, target);
-    if (tile[3] == LEFT) p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
+    p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
     for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
         until = item_end(&r, from, target);
         item.span = from;
@@ -206,9 +203,8 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     wr_grid_launch();
     wr_grid_wait();
     for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->counts[i] = s->prefill_counts[i] = 0;
-    for (i64 i = threadIdx.x; i < (i64)p.max_tiles * p.kv_heads; i += ALL_ROWS) p.counters[i] = 0;
     if (threadIdx.x == 0) {
-        s->n_tiles = s->n_counters = s->n_cuts = 0;
+        s->n_tiles = s->n_cuts = 0;
         s->n_partial = s->n_blocks = 0;
     }
     __syncthreads();
@@ -223,7 +219,6 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
         p.schedule->n_items = (u32)begin_classes(s->counts);
         p.schedule->next = p.schedule->done = 0;
         p.schedule->n_partial_rows = (u32)(s->n_partial < p.max_partial_rows ? s->n_partial : p.max_partial_rows);
-        p.schedule->n_counters = (u32)s->n_counters;
     }
     if (threadIdx.x == 32) {
         p.schedule->n_prefill = (u32)begin_classes(s->prefill_counts);
