@@ -2,7 +2,6 @@
  * never change bits (kernels/linear.h says what y is); tests force each of them. */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -96,15 +95,14 @@ static double cost_of(const wr_decode_shape *s, const wr_decode_plan *p, int64_t
     int64_t rounds = ceil_div(groups, streams), busy = ceil_div(p->blocks, s->n_sm), warps = p->threads / 32;
     double units = (double)(busy * rounds * warps * ceil_div((int64_t)p->group_tiles * p->chunk_slices, warps));
     double weights = units * (double)(s->slice_tiles * s->tile_bytes);
-    /* 40 KB on their way keep a multiprocessor's share of the memory busy (its latency times its bandwidth). */
+    /* 64 KB on their way keep a multiprocessor's share of the memory busy (its latency times its bandwidth). */
     int64_t resident_warps = (busy < resident_blocks ? busy : resident_blocks) * warps;
-    double few = (getenv("WR_NEED") ? atof(getenv("WR_NEED")) : 64e3) /
-                 (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
+    double few = 64e3 / (double)(resident_warps * built[s->kind][2] * s->tile_bytes);
     int64_t x_cols = (p->chunks > 1 ? p->chunk_slices * s->slice_tiles : s->k_tiles) * WR_TILE_COLS;
     double l2 = (double)(busy * s->m * x_cols * 2);
     if (p->chunks > 1) l2 += units * (double)s->m * WR_TILE_ROWS * 4 * 2;
     double per_warp = (double)(rounds * ceil_div((int64_t)p->group_tiles * p->chunk_slices, warps));
-    double spread = p->chunks > 1 ? (getenv("WR_SPREAD") ? atof(getenv("WR_SPREAD")) : 40e3) * per_warp : 0;
+    double spread = p->chunks > 1 ? 40e3 * per_warp : 0;
     return weights * (few > 1 ? few : 1) + 0.3 * l2 + spread;
 }
 
@@ -134,7 +132,6 @@ bool wr_linear_decode_plan(const wr_decode_shape *s, wr_decode_plan *out) {
     wr_decode_plan p = {.width = width_for(s->kind, s->m)};
     int most_warps = most_threads(s->kind, p.width) / 32;
     for (int warps = 4; warps <= most_warps && !s->force_spread; warps++) { /* direct */
-        if (getenv("WR_WARPS") && atoi(getenv("WR_WARPS")) != warps) continue;
         p.threads = 32 * warps;
         p.chunks = 1;
         p.chunk_slices = s->slices;
@@ -154,7 +151,7 @@ bool wr_linear_decode_plan(const wr_decode_shape *s, wr_decode_plan *out) {
     return best < 1e300;
 }
 
-static void shape_of(const wr_step *step, int64_t m, wr_decode_shape *out) {
+void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out) {
     const wr_linear_args *a = step->args;
     const wr_cuda_traits *traits = wr_step_traits(step);
     int kind = a->packed ? wr_linear_kind(a) : WR_KIND_COUNT;
@@ -175,7 +172,7 @@ enum { MOST_ROWS = 32 };
 
 static bool decode_plan_of(const wr_step *step, int64_t m, wr_decode_plan *plan) {
     wr_decode_shape shape;
-    shape_of(step, m, &shape);
+    wr_linear_decode_shape(step, m, &shape);
     return wr_linear_decode_plan(&shape, plan);
 }
 /* Any number of rows, in chunks of 32. */
@@ -218,94 +215,6 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
     return wr_launch(launcher, &spec, err);
 }
 
-/* name: of the kernel, behind the kind's. p->ids: for GATHER_LINEAR, `jobs` of them. */
-static weir_status launch_lean(wr_linear_params *p, const wr_lean_plan *plan, const char *form, int64_t jobs,
-                               wr_launcher *launcher, weir_error *err) {
-    char name[64];
-    snprintf(name, sizeof(name), "wr_linear_%s_%s", wr_linear_kind_name(p->kind), form);
-    p->group_tiles = plan->tiles;
-    p->chunk_slices = plan->takers;
-    p->chunks = plan->depth;
-    p->units = (int32_t)(plan->tiles * p->slices);
-    p->warps = plan->tiles * plan->takers;
-    p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
-    p->stride = p->job_blocks = (int32_t)plan->blocks;
-    p->unscale = wr_linear_kind_unscale(p->kind);
-    wr_launch_spec spec = {.kernel = name,
-                           .blocks = plan->blocks * jobs,
-                           .threads = plan->threads,
-                           .shared_bytes = plan->shared_bytes,
-                           .params = p,
-                           .params_bytes = sizeof(*p)};
-    return wr_launch(launcher, &spec, err);
-}
-
-/* Trial: WR_LEAN=ahead,row tiles,takers,blocks_per_sm; WR_WIDE=ahead,row tiles,takers */
-static void force_lean(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
-    int tiles, takers, per_sm;
-    const char *text = getenv("WR_LEAN");
-    if (getenv("WR_SHOW"))
-        fprintf(stderr, "lean plan: tiles %d takers %d blocks %d\n", p->tiles, p->takers, (int)p->blocks);
-    if (!text || sscanf(text, "%d,%d,%d,%d", ahead, &tiles, &takers, &per_sm) != 4) return;
-    p->takers = takers < s->slices ? takers : s->slices;
-    p->tiles = tiles;
-    p->threads = 32 * p->takers * p->tiles;
-    int64_t groups = ceil_div(s->row_tiles, p->tiles);
-    p->blocks = per_sm * s->n_sm < groups ? per_sm * s->n_sm : groups;
-    int nt = s->m <= 8 ? 1 : 2;
-    p->shared_bytes =
-        (size_t)(s->m * (s->k_tiles * 128 + 16) + 127) / 128 * 128 + (size_t)(2 * p->tiles * s->slices * nt * 640);
-}
-static void force_wide(const wr_decode_shape *s, wr_lean_plan *p, int *ahead) {
-    int tiles, takers;
-    const char *text = getenv("WR_WIDE");
-    if (getenv("WR_SHOW"))
-        fprintf(stderr, "wide plan: tiles %d takers %d blocks %d depth %d\n", p->tiles, p->takers, (int)p->blocks,
-                p->depth);
-    if (!text || sscanf(text, "%d,%d,%d", ahead, &tiles, &takers) != 3) return;
-    int nt = s->m <= 8 ? 1 : s->m <= 16 ? 2 : 4;
-    size_t slot = (size_t)(s->m * (1024 + 16)), base = 512 + (size_t)((2 * takers - 1) * tiles * nt * 512);
-    size_t depth = (s->shared_bytes - base) / slot;
-    if (depth > (size_t)s->slices) depth = (size_t)s->slices;
-    if (depth > 31) depth = 31;
-    if (takers > s->slices || depth < (size_t)takers) return;
-    int64_t groups = ceil_div(s->row_tiles, tiles);
-    *p = (wr_lean_plan){.tiles = tiles,
-                        .takers = takers,
-                        .threads = 32 * (tiles * takers + ((int)depth < s->slices)),
-                        .depth = (int)depth,
-                        .blocks = groups < s->n_sm ? groups : s->n_sm,
-                        .shared_bytes = base + depth * slot};
-}
-static int usual_ahead(int kind) { return built[kind][2]; }
-/* True: launched. */
-static bool try_lean(const wr_step *step, wr_linear_params *p, wr_launcher *launcher, weir_error *err,
-                     weir_status *status) {
-    wr_decode_shape shape;
-    wr_lean_plan plan;
-    char form[32];
-    shape_of(step, p->m, &shape);
-    if (shape.kind >= WR_KIND_COUNT || getenv("WR_OLD")) return false;
-    int ahead = usual_ahead(shape.kind);
-    if (p->m <= 8 && !getenv("WR_WIDE") && wr_linear_lean_plan(&shape, 1, &plan)) {
-        force_lean(&shape, &plan, &ahead);
-        snprintf(form, sizeof(form), "lean%d_8", ahead);
-    } else {
-        bool hopper = wr_step_traits(step)->hopper && p->x_type == WR_NUM_BF16;
-        if (!hopper || (uintptr_t)p->x % 16 || p->k != p->k_tiles * WR_TILE_COLS) return false;
-        if (!wr_linear_wide_plan(&shape, &plan)) return false;
-        if (getenv("WR_LEAN") && p->m <= 16) {
-            force_lean(&shape, &plan, &ahead);
-            snprintf(form, sizeof(form), "lean%d_16", ahead);
-        } else {
-            force_wide(&shape, &plan, &ahead);
-            snprintf(form, sizeof(form), "wide%d_%d", ahead, p->m <= 8 && getenv("WR_WIDE") ? 8 : p->m <= 16 ? 16 : 32);
-        }
-    }
-    *status = launch_lean(p, &plan, form, 1, launcher, err);
-    return true;
-}
-
 weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *forced, wr_launcher *launcher,
                                     weir_error *err) {
     wr_linear_params all;
@@ -319,11 +228,9 @@ weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *f
         p.y = (char *)all.y + y_offset;
         if (all.addend) p.addend = (const char *)all.addend + y_offset;
         p.partials = step->scratch;
-        weir_status status;
-        if (!forced && try_lean(step, &p, launcher, err, &status)) {
-            if (status != WEIR_OK) return status;
-            continue;
-        }
+        bool done = false;
+        if (!forced) WR_TRY(wr_linear_lean_launch(step, &p, &done, launcher, err));
+        if (done) continue;
         if (forced)
             plan = *forced;
         else if (!decode_plan_of(step, p.m, &plan))
@@ -372,7 +279,7 @@ static bool gather_plan_of(const wr_step *step, int64_t *rows_of_job, wr_decode_
     int64_t rows = wr_linear_rows_of_x(step), average = a->experts > 0 ? ceil_div(rows, a->experts) : 0;
     wr_decode_shape shape;
     for (int64_t most = rows <= FEW_ROWS ? 1 : average <= 8 ? 8 : average <= 16 ? 16 : 32; most >= 1; most /= 2) {
-        shape_of(step, most, &shape);
+        wr_linear_decode_shape(step, most, &shape);
         shape.force_direct = true;
         *rows_of_job = most;
         if (wr_linear_decode_plan(&shape, plan)) return true;
@@ -421,8 +328,6 @@ static weir_status launch_sort(const wr_step *step, int64_t most, wr_linear_para
 static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_linear_params p;
     wr_decode_plan plan;
-    wr_decode_shape shape;
-    wr_lean_plan lean;
     int64_t most;
     wr_linear_params_of(step, first_weight(step), &p);
     if (!gather_plan_of(step, &most, &plan))
@@ -430,8 +335,9 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
                        (long long)p.k);
     if (p.m > FEW_ROWS) WR_TRY(launch_sort(step, most, &p, launcher, err));
     int64_t jobs = p.jobs ? p.max_jobs : p.m;
-    shape_of(step, most, &shape);
-    if (wr_linear_lean_plan(&shape, jobs, &lean)) return launch_lean(&p, &lean, "gather", jobs, launcher, err);
+    bool done = false;
+    WR_TRY(wr_linear_lean_gather_launch(step, &p, most, jobs, &done, launcher, err));
+    if (done) return WEIR_OK;
     /* Enough blocks a job that all multiprocessors are busy, and no more than the job has row groups. */
     int64_t busy = wr_step_traits(step)->n_sm * 3ll, groups = ceil_div(p.row_tiles, plan.group_tiles);
     int64_t share = ceil_div(busy, jobs);
@@ -481,13 +387,13 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 /* ---- the table ---- */
 
 /* The rows of many rows of x stand in linear_prefill.c, which a test may leave out. */
-/* The wide kernel beats the prefill tier up to 32 rows. */
+/* 17 to 32 rows: the wide kernel comes before the prefill tier. The same launch as the decode row's. */
 static bool wide_fits(const wr_step *step) {
     wr_decode_shape shape;
     wr_lean_plan plan;
     int64_t m = wr_linear_rows_of_x(step);
-    if (m > MOST_ROWS || !wr_step_traits(step)->hopper || step->in[0].dtype != WEIR_DTYPE_BF16) return false;
-    shape_of(step, m, &shape);
+    if (m <= 16 || m > MOST_ROWS || !wr_step_traits(step)->hopper || step->in[0].dtype != WEIR_DTYPE_BF16) return false;
+    wr_linear_decode_shape(step, m, &shape);
     return shape.kind < WR_KIND_COUNT && wr_linear_wide_plan(&shape, &plan) && decode_fits(step);
 }
 static wr_kernel_row linear_rows[6], gather_rows[5];

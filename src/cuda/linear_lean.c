@@ -1,12 +1,17 @@
-/* How kernels/linear_lean.cu and linear_wide.cu share their work. */
+/* The decode tiers of the shapes that models have: how kernels/linear_lean.cu and linear_wide.cu share their work, and
+ * their launches. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cuda/linear_plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum { SLOT_PITCH = WR_LEAN_TILES * WR_TILE_COLS * 2 + 16, PART_BYTES = 8 * 20 * 4, BARRIER_BYTES = 512 };
+enum {
+    SLOT_PITCH = WR_LEAN_TILES * WR_TILE_COLS * 2 + 16,
+    PART_BYTES = 8 * 20 * 4,
+    SUM_BYTES = 512,
+    BARRIER_BYTES = 512
+};
 
 static int ahead_of(int kind) {
     switch (kind) {
@@ -37,8 +42,8 @@ static double cost_of(const wr_decode_shape *s, int64_t jobs, const wr_lean_plan
 
 bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *out) {
     double best = 1e300;
-    if (!common(s) || s->m > 8 || jobs < 1) return false;
-    int most_warps = jobs > 1 ? 16 : 24;
+    if (!common(s) || s->m > 8 || jobs < 0) return false;
+    int most_warps = jobs ? WR_LEAN_GATHER_WARPS : WR_LEAN_WARPS;
     for (int takers = 1; takers <= s->slices && takers <= most_warps; takers++) {
         for (int tiles = 1; tiles * takers <= most_warps && tiles <= 15; tiles++) {
             if (tiles * takers < 4 && takers < s->slices) continue;
@@ -50,10 +55,10 @@ bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *o
             int64_t most = most_warps / (tiles * takers);
             int64_t fit = (int64_t)((s->shared_bytes + 1024) / (p.shared_bytes + 1024));
             for (int64_t per_sm = most < fit ? most : fit; per_sm >= 1; per_sm--) {
-                int64_t blocks = ceil_div(per_sm * s->n_sm, jobs);
-                if (jobs > 1 && s->m > 1 && blocks < 8) blocks = 8; /* most of the possible jobs do not exist */
+                int64_t blocks = ceil_div(per_sm * s->n_sm, jobs ? jobs : 1);
+                if (s->m > 1 && jobs && blocks < 8) blocks = 8; /* most of the possible jobs do not exist */
                 p.blocks = blocks < groups ? blocks : groups;
-                double cost = cost_of(s, jobs, &p, per_sm);
+                double cost = cost_of(s, jobs ? jobs : 1, &p, per_sm);
                 if (cost >= best) continue;
                 best = cost;
                 *out = p;
@@ -66,20 +71,21 @@ bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *o
 bool wr_linear_wide_plan(const wr_decode_shape *s, wr_lean_plan *out) {
     double best = 1e300;
     if (!common(s) || s->m > 32) return false;
-    int n8 = s->m <= 16 ? 2 : 4;
-    for (int takers = 1; takers <= s->slices && takers <= 15; takers++) {
-        for (int tiles = 1; tiles * takers <= 15; tiles++) {
+    int n8 = s->m <= 16 ? 2 : 4, most_warps = s->m <= 16 ? WR_WIDE_WARPS_16 : WR_WIDE_WARPS_32;
+    for (int takers = 1; takers <= s->slices && takers <= most_warps; takers++) {
+        for (int tiles = 1; tiles * takers <= most_warps && tiles <= 15; tiles++) {
             wr_lean_plan p = {.tiles = tiles, .takers = takers};
             int64_t groups = ceil_div(s->row_tiles, tiles);
-            size_t base = BARRIER_BYTES + (size_t)((2 * takers - 1) * tiles * n8 * 512);
+            size_t base = BARRIER_BYTES + (size_t)((2 * takers - 1) * tiles * n8 * SUM_BYTES);
             size_t slot = (size_t)s->m * SLOT_PITCH;
             if (base + slot > s->shared_bytes) continue;
             size_t depth = (s->shared_bytes - base) / slot;
             p.depth = (int)(depth < (size_t)s->slices ? depth : (size_t)s->slices);
             if (p.depth > BARRIER_BYTES / 16) p.depth = BARRIER_BYTES / 16;
-            if (p.depth < takers) continue;
+            int warps = tiles * takers + (p.depth < s->slices); /* one that brings x */
+            if (p.depth < takers || warps > most_warps) continue;
+            p.threads = 32 * warps;
             p.shared_bytes = base + (size_t)p.depth * slot;
-            p.threads = 32 * (tiles * takers + (p.depth < s->slices));
             p.blocks = groups < s->n_sm ? groups : s->n_sm;
             double cost = cost_of(s, 1, &p, 1);
             if (cost >= best) continue;
@@ -88,4 +94,52 @@ bool wr_linear_wide_plan(const wr_decode_shape *s, wr_lean_plan *out) {
         }
     }
     return best < 1e300;
+}
+
+/* ---- launches ---- */
+
+/* form: the kernel's name behind the kind's. */
+static weir_status launch(wr_linear_params *p, const wr_lean_plan *plan, const char *form, int64_t jobs,
+                          wr_launcher *launcher, weir_error *err) {
+    char name[64];
+    snprintf(name, sizeof(name), "wr_linear_%s_%s", wr_linear_kind_name(p->kind), form);
+    p->group_tiles = plan->tiles;
+    p->chunk_slices = plan->takers;
+    p->chunks = plan->depth;
+    p->units = (int32_t)(plan->tiles * p->slices);
+    p->warps = plan->tiles * plan->takers;
+    p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
+    p->stride = p->job_blocks = (int32_t)plan->blocks;
+    p->unscale = wr_linear_kind_unscale(p->kind);
+    wr_launch_spec spec = {.kernel = name,
+                           .blocks = plan->blocks * jobs,
+                           .threads = plan->threads,
+                           .shared_bytes = plan->shared_bytes,
+                           .params = p,
+                           .params_bytes = sizeof(*p)};
+    return wr_launch(launcher, &spec, err);
+}
+
+weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool *done, wr_launcher *launcher,
+                                  weir_error *err) {
+    wr_decode_shape shape;
+    wr_lean_plan plan;
+    wr_linear_decode_shape(step, p->m, &shape);
+    *done = true;
+    if (wr_linear_lean_plan(&shape, 0, &plan)) return launch(p, &plan, "lean", 1, launcher, err);
+    bool bulk = wr_step_traits(step)->hopper && p->x_type == WR_NUM_BF16 && (uintptr_t)p->x % 16 == 0 &&
+                p->k == p->k_tiles * WR_TILE_COLS;
+    if (bulk && wr_linear_wide_plan(&shape, &plan))
+        return launch(p, &plan, p->m <= 16 ? "wide16" : "wide32", 1, launcher, err);
+    *done = false;
+    return WEIR_OK;
+}
+
+weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,
+                                         bool *done, wr_launcher *launcher, weir_error *err) {
+    wr_decode_shape shape;
+    wr_lean_plan plan;
+    wr_linear_decode_shape(step, rows_of_job, &shape);
+    *done = wr_linear_lean_plan(&shape, jobs, &plan);
+    return *done ? launch(p, &plan, "gather", jobs, launcher, err) : WEIR_OK;
 }

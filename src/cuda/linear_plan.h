@@ -25,6 +25,9 @@ typedef struct wr_decode_plan {
     size_t shared_bytes;
 } wr_decode_plan;
 
+/* Of a LINEAR or GATHER_LINEAR step, m rows a launch or a job. */
+void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out);
+
 /* Of kernels/linear_lean.cu and linear_wide.cu. */
 typedef struct wr_lean_plan {
     int tiles, takers; /* row tiles of a block at once; warps of each, which share its slices */
@@ -34,9 +37,15 @@ typedef struct wr_lean_plan {
     size_t shared_bytes;
 } wr_lean_plan;
 
-/* False: no such kernel can serve it. jobs: of GATHER_LINEAR, of at most m rows; else 1. */
+/* False: no such kernel can serve it. jobs: of GATHER_LINEAR, of at most m rows; LINEAR: 0. */
 bool wr_linear_lean_plan(const wr_decode_shape *shape, int64_t jobs, wr_lean_plan *out);
 bool wr_linear_wide_plan(const wr_decode_shape *shape, wr_lean_plan *out);
+
+/* Launch them where they serve; *done says whether. The rows of p (its x, y, m) are one launch's. */
+weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool *done, wr_launcher *launcher,
+                                  weir_error *err);
+weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,
+                                         bool *done, wr_launcher *launcher, weir_error *err);
 
 /* False: no decode kernel can serve it. */
 bool wr_linear_decode_plan(const wr_decode_shape *shape, wr_decode_plan *out);

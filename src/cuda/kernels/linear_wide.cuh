@@ -3,15 +3,18 @@
  * Contract and layouts: linear.h. As linear_lean.cuh, but all of x need not fit: it comes slice by slice into slots of
  * shared memory, by bulk copies that a warp of their own asks for, and each warp begins as soon as its slice is there.
  * Where all slices fit they stay, and a block reads x once. A row tile has chunk_slices warps, which take its slices in
- * turn; after each turn they meet, and the first of them adds the sums, in order, to a total in its registers.
+ * turn; after each turn they meet, and the first of them adds the sums, in order, to a total.
  * Grid: any; block b works on groups of row tiles b, b + stride, .. Block: group_tiles row tiles at once, chunk_slices
- * warps for each, and one more if x does not stay: at most 16, 128 registers a thread. Shared memory: two barriers a
- * slot; two buffers of sums for each warp but the first of a row tile; slots of [m][512 columns + 8] bf16.
+ * warps for each, and one more if x does not stay. Shared memory: two barriers a slot; a total for each row tile and
+ * two buffers of sums for each warp but its first; slots of [m][512 columns + 8] bf16.
  *
  * Bytes: every byte of the weight once; x once a block, or once a group of row tiles if it does not stay; y once.
  * Operations: 2 m n k.
  *
- * Measured: nothing yet. */
+ * Measured (H200, 30 November 2026, bench_cuda, us a call, blocks of at most 16 warps; larger ones: not yet):
+ *   4 bits, groups of 64       [12288, 4096] 16 rows 16.3, 32 rows 19.9; 32 rows: [4096, 4096] 15.1, [28672,
+ * 4096] 36.7, [4096, 14336] 39.5 other kinds, 32 rows       8 bits 23.7; MXFP4 20.1; NVFP4 20.7; MXFP8 24.0; Q4_K 23.2;
+ * Q6_K 26.2; bf16 32.9 */
 #ifndef WR_CUDA_LINEAR_WIDE_CUH
 #define WR_CUDA_LINEAR_WIDE_CUH
 
@@ -161,10 +164,17 @@ template <int KIND, int NT, int AHEAD> WR_DEVICE void wide(const wr_linear_param
         }
     }
 }
-#define WR_WIDE_KERNEL(name, kind, rows, threads, ahead)                                                               \
-    WR_KERNEL(wr_linear_##name, wr_linear_params, threads, 1) {                                                        \
+
+/* 16 rows: 24 warps, 80 registers a thread; 32 rows: 20 warps, 96 registers, two tiles ahead. */
+#define WR_WIDE_KERNELS(kind, ahead)                                                                                   \
+    WR_KERNEL(wr_linear_##kind##_wide16, wr_linear_params, 32 * WR_WIDE_WARPS_16, 1) {                                 \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        wide<WR_KIND_##kind, rows / 8, ahead>(p, shared);                                                              \
+        wide<WR_KIND_##kind, 2, ahead>(p, shared);                                                                     \
+    }                                                                                                                  \
+    WR_KERNEL(wr_linear_##kind##_wide32, wr_linear_params, 32 * WR_WIDE_WARPS_32, 1) {                                 \
+        WR_DYNAMIC_SHARED(shared);                                                                                     \
+        wide<WR_KIND_##kind, 4, 2>(p, shared);                                                                         \
     }
+
 #endif
 #endif
