@@ -3,7 +3,6 @@
 #include "cuda/linear_prefill.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cuda/kernels/linear_prefill.h"
 #include "cuda/linear.h"
@@ -38,7 +37,7 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
-    at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others) + 8 * halves;
+    at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others);
     return at;
 }
 
@@ -46,31 +45,38 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
 static int issue_of(int kind) {
     int code = wr_linear_kind_code(kind), bits = wr_linear_kind_bits(kind);
     switch (wr_linear_kind_scales(kind)) {
-    case WR_SC_NONE: return code == WR_CODE_F16 ? 150 : 60;
+    case WR_SC_NONE: return code == WR_CODE_F16 ? 230 : 30;
     case WR_SC_BF16_64:
-    case WR_SC_BF16_32: return bits == 4 ? 95 : 120;
+    case WR_SC_BF16_32: return bits == 4 || bits == 2 ? 65 : bits == 8 ? 80 : 110;
     case WR_SC_E8M0:
-    case WR_SC_E5M3: return 120;
-    default: return 220;
+    case WR_SC_E5M3: return 95;
+    case WR_SC_K32:
+    case WR_SC_K16:
+    case WR_SC_K16M: return 200;
+    default: return 150;
     }
 }
 
-/* Clock cycles of the whole launch by a simple model: per k tile the slowest of tensor cores, issue slots, bytes into
- * the multiprocessor and the latency of one warpgroup's chain; per tile a filling of the ring and an epilogue; tiles in
- * waves over the multiprocessors; never faster than memory. weights: experts that are read. */
+/* Clock cycles of the whole launch by a simple model, fitted to measurements (linear_prefill.cuh): all warpgroups of a
+ * block do a k tile in the time of the slower of tensor cores and issue slots, and of twice the instructions of one,
+ * which do not overlap, or of bytes into the multiprocessor; per tile an epilogue, and, with groups, the exchange of
+ * sums; tiles in waves over the multiprocessors; never faster than memory. weights: experts that are read. */
 static int64_t cycles_of(const wr_prefill_plan *p, int64_t token_tiles, int64_t weights, int64_t n, int64_t k_tiles,
                          int kind, int n_sm) {
-    enum { TENSOR = 2, BYTES = 40, CHAIN = 260, FILL = 1500, EPILOGUE = 8, MEMORY = 20 };
-    int64_t tile_bytes = wr_linear_tile_bytes(kind);
-    int64_t step = TENSOR * p->halves * p->tokens, other = (int64_t)issue_of(kind) * p->halves;
+    enum { TENSOR = 2, LEAST_TOKENS = 44, BYTES = 40, FILL = 7000, EPILOGUE = 8, EXCHANGE = 5000, MEMORY = 20 };
+    int64_t tile_bytes = wr_linear_tile_bytes(kind), warpgroups = p->halves * p->groups;
+    int64_t step = TENSOR * warpgroups * (p->tokens > LEAST_TOKENS ? p->tokens : LEAST_TOKENS);
+    int64_t other = issue_of(kind) * warpgroups;
     if (other > step) step = other;
-    other = (p->tokens * 128 + 4 * p->halves * tile_bytes) / BYTES;
+    step += 2 * issue_of(kind);
+    other = p->groups * (p->tokens * 128 + 4 * p->halves * tile_bytes) / BYTES;
     if (other > step) step = other;
-    other = CHAIN / p->groups;
-    if (other > step) step = other;
-    step += (int64_t)issue_of(kind) * p->halves / 8; /* what does not overlap */
+    int64_t slice_tiles = wr_linear_slice_tiles(k_tiles * WR_TILE_COLS);
+    int64_t rounds = ceil_div(ceil_div(k_tiles, slice_tiles), p->groups);
+    int64_t steps = rounds * slice_tiles < k_tiles ? rounds * slice_tiles : k_tiles;
+    int64_t tile = steps * step + EPILOGUE * p->tokens + (p->groups > 1 ? EXCHANGE : 0);
     int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
-    int64_t all = ceil_div(tiles, n_sm) * (k_tiles * step + EPILOGUE * p->tokens) + FILL;
+    int64_t all = ceil_div(tiles, n_sm) * tile + FILL;
     int64_t floor = weights * ceil_div(n, WR_TILE_ROWS) * k_tiles * tile_bytes / ((int64_t)MEMORY * n_sm);
     return all > floor ? all : floor;
 }
@@ -121,11 +127,6 @@ static bool choose(int64_t m, int64_t experts, int64_t n, int64_t k_tiles, int k
             for (int groups = 1; groups * halves <= widths[w].warpgroups && groups <= slices; groups++) {
                 wr_prefill_plan p = {.tokens = widths[w].tokens, .halves = halves, .groups = groups};
                 int64_t most = experts ? most_tiles(m, experts, p.tokens) : ceil_div(m, p.tokens);
-                if (getenv("WR_PF")) { /* trial */
-                    int t, h, g;
-                    sscanf(getenv("WR_PF"), "%d,%d,%d", &t, &h, &g);
-                    if (t != p.tokens || h != halves || g != groups) continue;
-                }
                 if (!complete(&p, most, n, kind, traits)) continue;
                 int64_t cycles = cycles_of(&p, expected_tiles(m, experts, p.tokens), experts ? experts : 1, n, k_tiles,
                                            kind, traits->n_sm);
@@ -224,7 +225,6 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->stages = plan->stages;
     p->weight_stages = plan->weight_stages;
     p->chunk = plan->chunk;
-    p->turns = plan->groups == 1 && plan->halves > 1 && !getenv("WR_PF_FREE");
     p->at_weights = (int32_t)at.weights;
     p->at_turn = (int32_t)at.turn;
     p->at_sums = (int32_t)at.sums;

@@ -10,21 +10,31 @@
  * by side over weight rows, groups taking slices in turn (slice s is group s % groups); group 0 adds the slices of the
  * others to its own, in order, through shared memory. One more warpgroup fills two rings of each group by bulk copies:
  * a stage of tokens is one k tile of 64 or two; a stage of weights is up to `chunk` k tiles of 4 * halves row tiles,
- * because the k tiles of a row tile lie together and a copy costs its warp about 100 cycles whatever its size. Blocks
+ * because the k tiles of a row tile lie together and few large copies cost the copying warps least. Blocks
  * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
  *
  * Per k tile of a block: 128 * tokens + 4 * halves * tile_bytes bytes into the multiprocessor, 2 * 64 * halves * tokens
  * * 64 operations, which take 2 * halves * tokens cycles at the least (4,096 operations a cycle).
  *
- * Measured: nothing yet.
+ * Measured (H200, affine 4 bits g64 unless said otherwise, bf16 x and y, weights from memory, a preparation for every
+ * eight calls included; two runs differ by up to 8% with the clock at 512 rows and more):
+ *   W 12288 x 4096    64 rows  19.5 us (64 tokens, 2 halves)     128 rows  25.1 us (64, 3 halves)   256 rows  46.9 us
+ *                    512 rows  78 to 85 us (128, 2 halves), 660 to 609 TFLOP/s     2,048 rows  330 us, 624 TFLOP/s
+ *   512 rows of others                      bf16 91 us      mxfp8 97 us      q4_k 109 us
+ *   W 4096 x 4096     64 rows  10.7 us (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
+ *   W 4096 x 14336   512 rows  90.7 us, 663 TFLOP/s
+ *   preparation of 512 rows of 4096 alone: 4.4 us
+ * A k tile takes about 120 cycles more than its wgmma (more where weights take more instructions to expand), whatever
+ * the shape: perhaps the warpgroups fall into step, and the tensor cores idle while all of them expand weights.
  *
- * Tried before: one copy of weights for each row tile and k tile, nine copies a stage with the tokens: 440 TFLOP/s at
- * 512 rows for every format alike, as the warp that copies is the slowest. Tokens from rows of x by cp.async of that
- * warp, without preparation: 107 us at 128 rows. On trial kernels (H200, W [12288, 4096] 4-bit): loads by the
- * multiplying threads with a block barrier for each 64 of K, 476 TFLOP/s; an arrive with release at cluster scope costs
- * a MEMBAR.GPU a block and took 718 to 429; a 2-block cluster with multicast was slower. An `if` between the two k
- * tiles of the loop's body makes ptxas serialise all wgmma (C7513): hence the odd k tile after the loop. Threads count
- * as whole warpgroups for ptxas: one producer warp in a block costs registers for four, which setmaxnreg gives back. */
+ * Tried before: one copy of weights for each row tile and k tile, nine copies a stage with the tokens, and tokens from
+ * rows of x by cp.async of one warp without preparation: slower, but by an amount not known well. Ring addresses by
+ * products of run-time strides and a wait for weights each k tile: 110 instructions a k tile and warp instead of 65. On
+ * trial kernels (H200, W [12288, 4096] 4-bit): loads by the multiplying threads with a block barrier for each 64 of K,
+ * 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429; a 2-block
+ * cluster with multicast was slower. An `if` between the two k tiles of the loop's body makes ptxas serialise all wgmma
+ * (C7513): hence the odd k tile after the loop. Threads count as whole warpgroups for ptxas: one producer warp in a
+ * block costs registers for four, which setmaxnreg gives back. */
 #ifndef WR_CUDA_LINEAR_PREFILL_CUH
 #define WR_CUDA_LINEAR_PREFILL_CUH
 
@@ -114,13 +124,6 @@ WR_DEVICE ring weight_ring(const wr_prefill_params &p, u32 shared, int group) {
     return r;
 }
 
-/* After the barriers of the sums: warpgroups side by side start their wgmma in turn, so that one expands weights while
- * the other's multiply. Left alone they fall into step, and the tensor cores idle while all expand. */
-WR_DEVICE u32 turn_bar(const wr_prefill_params &p, u32 shared, int half) {
-    return shared + p.at_bars + 16 * p.groups * (p.stages + p.weight_stages) + 16 * (p.groups - 1) * p.halves +
-           8 * half;
-}
-
 WR_DEVICE int slice_length(const wr_prefill_params &p, int slice) {
     return min(p.k_tiles - slice * p.slice_tiles, p.slice_tiles);
 }
@@ -205,8 +208,6 @@ typedef struct me {
     int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
     u32 held;                            /* barrier of a stage of tokens whose wgmma may still run; 0: none */
     ring x, w;                           /* w.data: the warp's first tile in the stage */
-    u32 turn, next_turn;                 /* barriers */
-    int turn_parity;
 } me;
 
 /* k tile i of a stage of weights: expand them while the wgmma of the k tile before runs, then start this one's. Its
@@ -223,7 +224,6 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
         wr_tile_step<KIND>(words, j, a + 4 * j, a + (wr_tile<KIND>::two_parts ? 16 + 4 * j : 0));
     const u64 b = wr_wgmma_desc(self->x.data + in_stage * (T * 128), 16, 1024);
     if (in_stage == 0) wr_bar_wait(self->x.bar, self->x.parity);
-    wr_bar_wait(self->turn, self->turn_parity);
     wr_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -231,8 +231,6 @@ WR_DEVICE void multiply_tile(const wr_prefill_params &p, me *self, float *acc, u
         if constexpr (wr_tile<KIND>::two_parts) wgmma<T>(acc, a + 16 + 4 * j, b + 2 * j, 1);
     }
     wr_wgmma_commit();
-    if (p.turns && self->lane == 0) wr_bar_arrive(self->next_turn);
-    self->turn_parity ^= p.turns;
     wr_wgmma_wait<1>();
     if (in_stage == 0 && self->held && self->lane == 0) wr_bar_arrive(self->held);
     if (last || in_stage == WR_PREFILL_TOKEN_K_TILES(T) - 1) {
@@ -388,10 +386,6 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     self.lane = (int)threadIdx.x % 32;
     self.thread = (int)threadIdx.x % 128;
     self.held = 0;
-    /* Without turns the first phase of a barrier never ends, and the one before it is over. */
-    self.turn = turn_bar(p, shared, self.half);
-    self.next_turn = turn_bar(p, shared, self.half + 1 == p.halves ? 0 : self.half + 1);
-    self.turn_parity = p.turns ? self.half == 0 : 1;
     self.x = token_ring<T>(p, shared, self.group);
     self.w = weight_ring(p, shared, self.group);
     self.w.data += (self.half * 4 + self.warp) * p.chunk * p.tile_bytes;
@@ -446,8 +440,6 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
 #pragma unroll 1
         for (int i = 0; i < 2 * (p.groups - 1) * p.halves; i++)
             wr_bar_init(shared + p.at_bars + 16 * p.groups * of_group + 8 * i, 128);
-#pragma unroll 1
-        for (int i = 0; i < p.halves; i++) wr_bar_init(turn_bar(p, shared, i), 4);
         wr_bar_init_done();
     }
     __syncthreads();

@@ -64,7 +64,6 @@ typedef struct wr_prefill_params {
     int32_t groups;                                /* warpgroups that take slices in turn */
     int32_t stages;                                /* of tokens, of each group: one k tile */
     int32_t weight_stages, chunk;                  /* of weights, of each group: up to chunk k tiles */
-    int32_t turns;                                 /* 1: warpgroups start their wgmma in turn; one group */
     int32_t at_weights, at_turn, at_sums, at_bars; /* offsets in shared memory; tokens lie at 0 */
 } wr_prefill_params;
 
