@@ -21,7 +21,7 @@
  *   W 12288 x 4096    64 rows  19.5 us (64 tokens, 2 halves)     128 rows  25.1 us (64, 3 halves)   256 rows  46.9 us
  *                    512 rows  78 to 85 us (128, 2 halves), 660 to 609 TFLOP/s     2,048 rows  330 us, 624 TFLOP/s
  *   512 rows of others                      bf16 91 us      mxfp8 97 us      q4_k 109 us
- *   W 4096 x 4096     64 rows  10.7 us (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
+ *   W 4096 x 4096     64 rows  11.5 us (32, 1 warpgroup), 10.7 (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
  *   W 4096 x 14336   512 rows  90.7 us, 663 TFLOP/s
  *   preparation of 512 rows of 4096 alone: 4.4 us
  * A k tile takes about 120 cycles more than its wgmma (more where weights take more instructions to expand), whatever
