@@ -7,7 +7,7 @@
 
 enum {
     WAKE_EARLY_NS = 70000, /* a sleep may last 50-60 us longer than asked: the kernel's timer slack */
-    WARM_SHARE = 40,       /* after a long sleep the core needs to wake up as well: 1/40 of the time earlier still */
+    WARM_SHARE = 20,       /* after a long sleep the core needs to wake up as well: 1/20 of the time earlier still */
     MAX_POLL_SLEEP_NS = 1000000
 };
 
