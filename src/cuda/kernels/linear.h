@@ -123,25 +123,18 @@ enum {
 
 /* Kinds with decode kernels for 8, 16 and 32 rows; how many tiles those read ahead; most threads with 8 and 16 rows:
  * 384 leave 80 registers a thread for 24 warps on a multiprocessor, 256 leave 128 for 16 warps. */
-#define WR_LINEAR_KINDS_OF_MODELS(X)                                                                                   \
-    X(BF16, 2, 256, 256)                                                                                               \
-    X(A4_64, 4, 384, 384)                                                                                              \
-    X(A4_32, 4, 256, 256)                                                                                              \
-    X(A8_64, 2, 384, 256)                                                                                              \
-    X(A8_32, 2, 384, 256)                                                                                              \
-    X(MXFP4, 4, 384, 384)                                                                                              \
-    X(NVFP4, 4, 384, 384) X(MXFP8, 2, 384, 384) X(Q8_0, 2, 384, 384) X(Q4_K, 4, 256, 256) X(Q6_K, 2, 384, 384)
+/* clang-format off */
+#define WR_LINEAR_KINDS_OF_MODELS(X) \
+    X(BF16, 2, 256, 256) X(A4_64, 4, 384, 384) X(A4_32, 4, 256, 256) X(A8_64, 2, 384, 256) \
+    X(A8_32, 2, 384, 256) X(MXFP4, 4, 384, 384) X(NVFP4, 4, 384, 384) X(MXFP8, 2, 384, 384) \
+    X(Q8_0, 2, 384, 384) X(Q4_K, 4, 256, 256) X(Q6_K, 2, 384, 384)
 /* Kinds with decode kernels for 8 and 32 rows, two tiles ahead; most threads with 8 rows. */
-#define WR_LINEAR_KINDS_MORE(X)                                                                                        \
-    X(F16, 256)                                                                                                        \
-    X(A2_64, 384)                                                                                                      \
-    X(A2_32, 384)                                                                                                      \
-    X(A3_64, 384)                                                                                                      \
-    X(A3_32, 384)                                                                                                      \
-    X(A5_64, 384)                                                                                                      \
-    X(A5_32, 384) X(A6_64, 384) X(A6_32, 384) X(H4_64, 384) X(H8_64, 384) X(H4_32, 384) X(H5_32, 384) X(F2, 256)       \
-        X(F3, 256) X(F4, 256) X(F5, 256) X(F6, 256) X(F8, 256) X(Q4_0, 384) X(Q5_0, 384) X(Q2_K, 384) X(Q3_K, 384)     \
-            X(Q5_K, 384)
+#define WR_LINEAR_KINDS_MORE(X) \
+    X(F16, 256) X(A2_64, 384) X(A2_32, 384) X(A3_64, 384) X(A3_32, 384) X(A5_64, 384) \
+    X(A5_32, 384) X(A6_64, 384) X(A6_32, 384) X(H4_64, 384) X(H8_64, 384) X(H4_32, 384) \
+    X(H5_32, 384) X(F2, 256) X(F3, 256) X(F4, 256) X(F5, 256) X(F6, 256) \
+    X(F8, 256) X(Q4_0, 384) X(Q5_0, 384) X(Q2_K, 384) X(Q3_K, 384) X(Q5_K, 384)
+/* clang-format on */
 
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
