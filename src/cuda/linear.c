@@ -354,7 +354,7 @@ static weir_status numbers_launch(const wr_step *step, wr_launcher *launcher, we
     bool embedding = step->op == WR_OP_EMBEDDING;
     p.ids = embedding ? step->in[0].data : NULL;
     p.m = embedding ? elements(&step->in[0], step->in[0].n_dims) : p.experts * p.n;
-    wr_launch_spec spec = {.kernel = embedding ? "wr_embedding" : "wr_dequantize",
+    wr_launch_spec spec = {.kernel = embedding ? "wr_embedding_rows" : "wr_dequantize",
                            .blocks = blocks_for(p.m * p.k, 256),
                            .threads = 256,
                            .params = &p,

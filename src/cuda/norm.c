@@ -67,7 +67,7 @@ static weir_status launch_rope_table(const wr_step *step, wr_launcher *launcher,
                               .dtype = (int32_t)step->in[0].dtype,
                               .attention_factor = args->attention_factor};
     for (int i = 0; i < args->half; i++) p.inv_freq[i] = args->inv_freq[i];
-    return launch(launcher, "wr_rope_table", p.n * p.half, 128, 128, &p, sizeof p, err);
+    return launch(launcher, "wr_rope_angles", p.n * p.half, 128, 128, &p, sizeof p, err);
 }
 
 static wr_rope_params rope_params(const wr_step *step) {

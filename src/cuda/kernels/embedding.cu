@@ -6,7 +6,7 @@
 
 enum { EMBEDDING_THREADS = 256 };
 
-WR_KERNEL(wr_embedding, wr_linear_params, EMBEDDING_THREADS, 1) {
+WR_KERNEL(wr_embedding_rows, wr_linear_params, EMBEDDING_THREADS, 1) {
     wr_grid_launch();
     wr_grid_wait();
     const i64 count = p.m * p.k;

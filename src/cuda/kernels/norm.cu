@@ -200,7 +200,7 @@ WR_KERNEL(wr_norm_ref, wr_norm_params, 256, 1) {
 
 /* ---- rotary embedding ---- */
 
-WR_KERNEL(wr_rope_table, wr_rope_table_params, 128, 1) {
+WR_KERNEL(wr_rope_angles, wr_rope_table_params, 128, 1) {
     wr_grid_launch();
     wr_grid_wait();
     i64 total = p.n * p.half;
