@@ -42,7 +42,10 @@ for source in "$root"/src/cpu/*_avx512.c; do
     [[ $source != *linear_avx512.c ]] || inlining=("${calls[@]}")
     $cc "${emulated[@]}" "${inlining[@]}" "${flags[@]}" -c "$source" -o "$work/$(basename "$source" .c).o"
 done
-$cc "${flags[@]}" -c "$root/tests/cpu/linear_support.c" -o "$work/support_linear.o"
+for source in "$root"/tests/cpu/*.c; do # what the tests share
+    name=$(basename "$source" .c)
+    [[ $name == test_* ]] || $cc "${flags[@]}" -c "$source" -o "$work/support_$name.o"
+done
 
 # Our objects come first, so that those in the archive are not taken.
 libraries=()
