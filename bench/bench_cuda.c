@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "array/internal.h"
+#include "array/kv.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 
@@ -252,7 +253,8 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
     enum { BEYOND_L2 = 200000000, MAX_COPIES = 24 };
     weir_error err;
     int64_t pages = (n_keys + PAGE - 1) / PAGE, all_pages = pages * batch, heads = kv_heads * group;
-    int64_t elements = all_pages * PAGE * kv_heads * width, rows = batch * n_tokens;
+    int64_t columns = wr_kv_columns(true, width), elements = all_pages * PAGE * kv_heads * columns;
+    int64_t rows = batch * n_tokens;
     int n_copies = (int)(BEYOND_L2 / (elements * 4)) + 1;
     if (n_copies > MAX_COPIES) n_copies = MAX_COPIES;
     wr_buffer *k[MAX_COPIES], *v[MAX_COPIES];
@@ -288,11 +290,13 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
     int n_q = (n_calls - 1) / n_copies + 1; /* equal calls would be merged */
     for (int i = 0; i < n_q; i++) q[i] = random_floats(device, WEIR_DTYPE_BF16, rows * heads * width, 2);
     for (int i = 0; i < n_calls; i++) {
-        int64_t shape[] = {all_pages, PAGE, kv_heads, width};
+        int64_t shape[] = {all_pages, PAGE, kv_heads, columns};
         wr_attention_args args;
         memset(&args, 0, sizeof args);
         args.scale = 1 / sqrtf((float)width);
         args.causal = true;
+        args.tiled = true;
+        args.value_dim = width;
         outputs[i] = wr_paged_attention(
             wr_leaf(g, WEIR_DTYPE_BF16, 3, (int64_t[]){rows, heads, width}, NULL, 0, q[i / n_copies]),
             wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, k[i % n_copies]),

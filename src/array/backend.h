@@ -144,8 +144,10 @@ typedef struct wr_backend {
     weir_dtype activation;     /* what matrix products and attention work on: a model's norms give it */
     weir_dtype kv;             /* of keys and values, unless the user says otherwise */
     bool fuses_linear_add;     /* an add after a linear becomes LINEAR_ADD */
-    bool joins_rows; /* the packed layouts of matrices of 16 n rows, one behind the other, are that of all their
-                        rows: q, k and v become one matrix */
+    bool fuses_rope;  /* writes of keys and values become KV_APPEND; it and PAGED_ATTENTION take a rope before them */
+    bool tiles_pages; /* wants keys and values tiled (array/kv.h) */
+    bool joins_rows;  /* the packed layouts of matrices of 16 n rows, one behind the other, are that of all their
+                         rows: q, k and v become one matrix */
     /* What the device with this ordinal is, one that cannot be used included. measure: also what memory is free, which
      * a GPU takes a moment for. NOT_FOUND behind the last one. */
     weir_status (*describe)(int ordinal, bool measure, weir_device_info *out, weir_error *err);
@@ -153,7 +155,7 @@ typedef struct wr_backend {
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 5 };
+enum { WR_BACKEND_VERSION = 6 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

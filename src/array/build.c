@@ -204,6 +204,7 @@ static bool is_solo(const wr_compiler *c, const wr_draft *d) {
     case WR_OP_SORT:
     case WR_OP_ARGSORT: return false;
     case WR_OP_KV_WRITE: return value_bytes(c, d->in[1]) <= SOLO_BYTES; /* not the pages */
+    case WR_OP_KV_APPEND: return value_bytes(c, d->in[2]) + value_bytes(c, d->in[3]) <= SOLO_BYTES;
     default: return step_bytes(c, d) <= SOLO_BYTES;
     }
 }

@@ -340,13 +340,17 @@ static int32_t node_value(wr_compiler *c, const weir_array *node) {
     return out;
 }
 
+static void mark_leaf(wr_compiler *c, const int32_t *slots, const weir_array *node) {
+    while (!node->buffer && wr_ops[node->op].flags & WR_INPLACE) node = node->in[0];
+    if (node->buffer) c->storages[slots[node->slot]].written = true;
+}
 /* Leaves that an INPLACE op of this program writes. */
 static void mark_state(wr_compiler *c, const int32_t *slots) {
     for (int i = 0; i < c->n_nodes; i++) {
         const weir_array *node = c->nodes[i];
-        if (node->buffer || !(wr_ops[node->op].flags & WR_INPLACE)) continue;
-        while (!node->buffer && wr_ops[node->op].flags & WR_INPLACE) node = node->in[0];
-        if (node->buffer) c->storages[slots[node->slot]].written = true;
+        if (node->buffer) continue;
+        if (wr_ops[node->op].flags & WR_INPLACE) mark_leaf(c, slots, node);
+        if (wr_ops[node->op].flags & WR_INPLACE_TWO) mark_leaf(c, slots, node->in[1]);
     }
 }
 

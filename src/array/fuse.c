@@ -157,8 +157,106 @@ static weir_status fuse_linear_adds(wr_compiler *c, weir_error *err) {
     return WEIR_OK;
 }
 
+/* ---- rope into what reads its result ---- */
+
+/* The rope whose result is `value`, when nobody else reads it and its columns lie together. */
+static wr_draft *rope_of(const wr_compiler *c, int32_t value) {
+    const wr_storage *storage = &c->storages[c->values[value].storage];
+    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output || storage->n_uses != 1)
+        return NULL;
+    wr_draft *p = &c->drafts[storage->producer];
+    if (p->op != WR_OP_ROPE || p->dead || p->out != value) return NULL;
+    const wr_value *x = &c->values[p->in[0]], *table = &c->values[p->in[1]];
+    bool plain = wr_is_contiguous(table->layout.n_dims, table->layout.shape, table->layout.strides) &&
+                 (x->layout.strides[2] == 1 || x->layout.shape[2] == 1);
+    return plain && !c->storages[x->storage].written ? p : NULL;
+}
+static bool interleaved(const wr_draft *rope) { return ((const wr_rope_args *)rope->args)->interleaved; }
+
+static weir_status rotate_queries(wr_compiler *c, wr_draft *d, weir_error *err) {
+    wr_draft *rope = rope_of(c, d->in[0]);
+    const wr_attention_args *old = d->args;
+    if (!rope || old->has_rope) return WEIR_OK;
+    int32_t *in = wr_arena_alloc(c->memory, (size_t)(d->n_in + 1) * sizeof *in);
+    wr_attention_args *args = wr_arena_alloc(c->memory, sizeof *args);
+    if (!in || !args) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+    memcpy(args, old, sizeof *args);
+    args->has_rope = true;
+    args->interleaved = interleaved(rope);
+    memcpy(in, d->in, (size_t)d->n_in * sizeof *in);
+    in[0] = rope->in[0];
+    in[d->n_in++] = rope->in[1];
+    d->in = in;
+    d->args = args;
+    rope->dead = true;
+    return WEIR_OK;
+}
+
+/* Two writes of the same rows into like pages, with nothing between them that touches the first one's. */
+static bool are_pair(const wr_compiler *c, int first, int second) {
+    const wr_draft *a = &c->drafts[first], *b = &c->drafts[second];
+    const wr_value *pa = &c->values[a->in[0]], *pb = &c->values[b->in[0]];
+    for (int i = 2; i < 5; i++)
+        if (a->in[i] != b->in[i]) return false;
+    if (pa->storage == pb->storage || pa->dtype != pb->dtype || memcmp(a->args, b->args, sizeof(wr_kv_args)) ||
+        c->values[a->in[1]].dtype != c->values[b->in[1]].dtype)
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (pa->layout.shape[i] != pb->layout.shape[i]) return false;
+    for (int k = first + 1; k < second; k++) {
+        const wr_draft *d = &c->drafts[k];
+        if (d->dead) continue;
+        for (int i = 0; i <= d->n_in; i++)
+            if (c->values[i < d->n_in ? d->in[i] : d->out].storage == pa->storage) return false;
+    }
+    return true;
+}
+
+/* Writes of keys, then of values, become one; with the rope of the keys. */
+static weir_status join_writes(wr_compiler *c, int first, int second, weir_error *err) {
+    wr_draft *keys = &c->drafts[first], *values = &c->drafts[second], *rope = rope_of(c, keys->in[1]);
+    int32_t *in = wr_arena_alloc(c->memory, 8 * sizeof *in);
+    wr_kv_args *args = wr_arena_alloc(c->memory, sizeof *args);
+    if (!in || !args) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+    memcpy(args, keys->args, sizeof *args);
+    in[0] = keys->in[0];
+    in[1] = values->in[0];
+    in[2] = rope ? rope->in[0] : keys->in[1];
+    in[3] = values->in[1];
+    for (int i = 2; i < 5; i++) in[2 + i] = keys->in[i];
+    values->op = WR_OP_KV_APPEND;
+    values->out = keys->out;
+    values->in = in;
+    values->n_in = 7;
+    values->args = args;
+    keys->dead = true;
+    if (!rope) return WEIR_OK;
+    args->has_rope = true;
+    args->interleaved = interleaved(rope);
+    in[values->n_in++] = rope->in[1];
+    rope->dead = true;
+    return WEIR_OK;
+}
+
+static weir_status fuse_ropes(wr_compiler *c, weir_error *err) {
+    for (int i = 0, write = WR_NONE; i < c->n_drafts; i++) {
+        wr_draft *d = &c->drafts[i];
+        if (d->dead) continue;
+        if (d->op == WR_OP_PAGED_ATTENTION) WR_TRY(rotate_queries(c, d, err));
+        if (d->op != WR_OP_KV_WRITE) continue;
+        if (write != WR_NONE && are_pair(c, write, i)) {
+            WR_TRY(join_writes(c, write, i, err));
+            write = WR_NONE;
+        } else {
+            write = i;
+        }
+    }
+    return WEIR_OK;
+}
+
 weir_status wr_fuse(wr_compiler *c, weir_error *err) {
     if (!c->no_fusion && c->device->backend->fuses_linear_add) WR_TRY(fuse_linear_adds(c, err));
+    if (!c->no_fusion && c->device->backend->fuses_rope) WR_TRY(fuse_ropes(c, err));
     if (c->no_fusion || !c->device->backend->kernels(WR_OP_FUSED)) return WEIR_OK;
     for (int i = 0; i < c->n_drafts; i++) {
         wr_draft *d = &c->drafts[i];

@@ -1,5 +1,6 @@
 /* Shape and dtype rules of norms, rotary embedding, attention, KV pages and convolution. */
 #include "array/internal.h"
+#include "array/kv.h"
 
 static const char *name(const weir_array *out) { return wr_ops[out->op].name; }
 
@@ -136,45 +137,84 @@ weir_status wr_infer_sample(weir_array *out, weir_error *err) {
     return WEIR_OK;
 }
 
-weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {
-    const weir_array *pages = out->in[0], *x = out->in[1];
+/* Tiled pages begin at whole tiles of their buffer: kernels copy them in bulk. */
+static bool is_pages(const weir_array *pages, bool tiled) {
+    return wr_is_float(pages->dtype) && pages->n_dims == 4 &&
+           (!tiled || (pages->shape[1] == WR_KV_TILE && (!pages->buffer || pages->offset % WR_KV_TILE == 0)));
+}
+
+/* x [T, G, D] goes into the pages. */
+static weir_status check_write(const weir_array *out, const weir_array *pages, const weir_array *x, bool tiled,
+                               weir_error *err) {
     if (!pages->buffer && !(wr_ops[pages->op].flags & WR_INPLACE))
-        return WR_FAIL(err, WEIR_E_ARGUMENT,
-                       "kv_write: pages are the result of %s; they must be a leaf or an earlier write",
-                       wr_ops[pages->op].name);
-    if (!wr_is_float(pages->dtype) || pages->n_dims != 4 || !wr_is_float(x->dtype) || x->n_dims != 3 ||
-        x->shape[1] != pages->shape[2] || x->shape[2] != pages->shape[3] ||
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: pages are the result of %s; they must be a leaf or an earlier write",
+                       name(out), wr_ops[pages->op].name);
+    if (!is_pages(pages, tiled) || !wr_is_float(x->dtype) || x->n_dims != 3 || x->shape[1] != pages->shape[2] ||
+        wr_kv_columns(tiled, x->shape[2]) != pages->shape[3] ||
         (pages->buffer && !wr_is_contiguous(4, pages->shape, pages->strides)))
         return WR_FAIL(err, WEIR_E_ARGUMENT,
-                       "kv_write: pages %s (contiguous float [P, page, G, D]) and x %s (float [T, G, D]) do not fit",
-                       wr_describe(pages).s, wr_describe(x).s);
-    WR_TRY(check_rows(out, 2, x->shape[0], err));
-    return like(out, pages);
+                       "%s: pages %s (contiguous float [P, page, G, D]; tiled: [P, %d, G, D up to a multiple of %d]) "
+                       "and x %s (float [T, G, D]) do not fit",
+                       name(out), wr_describe(pages).s, WR_KV_TILE, WR_KV_TILE, wr_describe(x).s);
+    return WEIR_OK;
+}
+
+weir_status wr_infer_kv_write(weir_array *out, weir_error *err) {
+    const wr_kv_args *args = out->args;
+    WR_TRY(check_write(out, out->in[0], out->in[1], args->tiled, err));
+    WR_TRY(check_rows(out, 2, out->in[1]->shape[0], err));
+    return like(out, out->in[0]);
+}
+
+static bool is_rope_table(const weir_array *table, const weir_array *x) {
+    return is(table, WEIR_DTYPE_F32, 3) && table->shape[0] == x->shape[0] && table->shape[1] == 2 &&
+           2 * table->shape[2] <= x->shape[2];
+}
+
+weir_status wr_infer_kv_append(weir_array *out, weir_error *err) {
+    const wr_kv_args *args = out->args;
+    const weir_array *k = out->in[2], *v = out->in[3];
+    for (int i = 0; i < 2; i++) WR_TRY(check_write(out, out->in[i], out->in[2 + i], args->tiled, err));
+    if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || out->in[0]->shape[0] != out->in[1]->shape[0] ||
+        out->in[0]->shape[1] != out->in[1]->shape[1])
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "kv_append: k %s and v %s, or their pages %s and %s, do not fit",
+                       wr_describe(k).s, wr_describe(v).s, wr_describe(out->in[0]).s, wr_describe(out->in[1]).s);
+    if (out->n_in != 7 + args->has_rope || (args->has_rope && !is_rope_table(out->in[7], k)))
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "kv_append: %d inputs and rope %d do not fit; a table is f32 [%lld, 2, half]", out->n_in,
+                       args->has_rope, (long long)k->shape[0]);
+    WR_TRY(check_rows(out, 4, k->shape[0], err));
+    return like(out, out->in[0]);
 }
 
 weir_status wr_infer_paged_attention(weir_array *out, weir_error *err) {
     const wr_attention_args *args = out->args;
     const weir_array *q = out->in[0], *k = out->in[1], *v = out->in[2];
-    bool good = wr_is_float(q->dtype) && q->n_dims == 3 && wr_is_float(k->dtype) && k->n_dims == 4 &&
-                wr_is_float(v->dtype) && v->n_dims == 4;
+    bool good = wr_is_float(q->dtype) && q->n_dims == 3 && is_pages(k, args->tiled) && is_pages(v, args->tiled);
+    int64_t value_dim = !good ? 0 : args->tiled ? args->value_dim : v->shape[3];
     good = good && k->shape[0] == v->shape[0] && k->shape[1] == v->shape[1] && k->shape[2] == v->shape[2] &&
-           k->shape[3] == q->shape[2] && k->shape[2] > 0 && q->shape[1] % k->shape[2] == 0;
+           k->shape[3] == wr_kv_columns(args->tiled, q->shape[2]) && value_dim >= 0 &&
+           v->shape[3] == wr_kv_columns(args->tiled, value_dim) && k->shape[2] > 0 && q->shape[1] % k->shape[2] == 0;
     if (!good)
         return WR_FAIL(err, WEIR_E_ARGUMENT,
                        "paged_attention: q %s, k %s, v %s do not fit [T,H,D], [P,page,G,D], [P,page,G,E] with H a "
-                       "multiple of G",
-                       wr_describe(q).s, wr_describe(k).s, wr_describe(v).s);
+                       "multiple of G; tiled %d: page %d, D and E (%lld) up to a multiple of %d",
+                       wr_describe(q).s, wr_describe(k).s, wr_describe(v).s, args->tiled, WR_KV_TILE,
+                       (long long)args->value_dim, WR_KV_TILE);
     WR_TRY(check_rows(out, 3, q->shape[0], err));
-    if (args->has_mask || out->n_in != 6 + args->has_sinks)
-        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: %d inputs do not fit sinks %d; masks are not possible",
-                       out->n_in, args->has_sinks);
+    if (args->has_mask || out->n_in != 6 + args->has_sinks + args->has_rope ||
+        (args->has_rope && !is_rope_table(out->in[6 + args->has_sinks], q)))
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "paged_attention: %d inputs do not fit sinks %d and rope %d (f32 [T, 2, half]); masks are not "
+                       "possible",
+                       out->n_in, args->has_sinks, args->has_rope);
     if (args->has_sinks && (!is(out->in[6], WEIR_DTYPE_F32, 1) || out->in[6]->shape[0] != q->shape[1]))
         return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: sinks %s must be f32 [%lld]", wr_describe(out->in[6]).s,
                        (long long)q->shape[1]);
     if (args->window < 0)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: window is %lld; 0 means none", (long long)args->window);
     like(out, q);
-    out->shape[2] = v->shape[3];
+    out->shape[2] = value_dim;
     return WEIR_OK;
 }
 

@@ -14,7 +14,15 @@
 
 enum { WR_MAX_DIMS = WEIR_MAX_DIMS, WR_MAX_INPUTS = 16 };
 
-enum { WR_EW = 1, WR_VIEW = 2, WR_STRIDED = 4, WR_INPLACE = 8, WR_SERIAL = 16, WR_DEVICE_ONLY = 32 };
+enum {
+    WR_EW = 1,
+    WR_VIEW = 2,
+    WR_STRIDED = 4,
+    WR_INPLACE = 8,
+    WR_SERIAL = 16,
+    WR_DEVICE_ONLY = 32,
+    WR_INPLACE_TWO = 64
+};
 
 typedef enum wr_op_id {
 #define WR_OP(id, ...) WR_OP_##id,
@@ -117,19 +125,29 @@ typedef struct wr_rope_args {
 /* ATTENTION: q [B,H,L,D], k [B,G,S,D], v [B,G,S,E], mask? (bool true = attend, or float added; broadcasts to
  * [B,H,L,S]), sinks? f32 [H]; H multiple of G; causal: query l sees keys 0 .. l + S - L. y [B,H,L,E], dtype of q.
  * A query that sees nothing gives 0.
- * PAGED_ATTENTION: in0 q [T,H,D]; in1, in2 k and v pages [P, page, G, D or E]; in3 block_table i32 [S, max_pages];
- * in4 row_seq i32 [T] (-1: padding row, gives 0); in5 row_pos i32 [T]; in6 sinks? f32 [H]. Row t sees the keys at
- * absolute positions max(0, pos - window + 1) .. pos of its sequence (window 0: all); position p lives at
- * pages[block_table[seq][p / page]][p % page]. y [T,H,E].
- * softcap c > 0: scores become c * tanh(score / c). */
+ * PAGED_ATTENTION: in0 q [T,H,D]; in1, in2 k and v pages [P, page, G, C] (array/kv.h) of D and E columns a head; in3
+ * block_table i32 [S, max_pages]; in4 row_seq i32 [T] (-1: padding row, gives 0); in5 row_pos i32 [T]; in6 sinks? f32
+ * [H]; then rope? f32 [T, 2, half], a table by which q is rotated first, as by ROPE (then q may be strided). Row t sees
+ * the keys at absolute positions max(0, pos - window + 1) .. pos of its sequence (window 0: all); position p lies at
+ * place p % page of page block_table[seq][p / page]. y [T,H,E]. softcap c > 0: scores become c * tanh(score / c). */
 typedef struct wr_attention_args {
     float scale, softcap;
     bool causal;
-    bool has_mask, has_sinks; /* which of the optional inputs are there, in this order */
-    int64_t window;           /* 0: none. Query at position p sees keys p - window + 1 .. p */
+    bool has_mask, has_sinks, has_rope; /* which of the optional inputs are there, in this order */
+    bool interleaved;                   /* has_rope: as wr_rope_args has it */
+    bool tiled;                         /* the pages are (array/kv.h) */
+    int64_t window;                     /* 0: none. Query at position p sees keys p - window + 1 .. p */
+    int64_t value_dim;                  /* E where tiled; else the pages' last axis says it */
 } wr_attention_args;
-/* KV_WRITE: in0 pages [P, page, G, D] (state), in1 x [T, G, D], in2 block_table i32 [S, max_pages], in3 row_seq i32 [T]
- * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself. */
+/* KV_WRITE: in0 pages [P, page, G, C] (state), in1 x [T, G, D], in2 block_table i32 [S, max_pages], in3 row_seq i32 [T]
+ * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself.
+ * KV_APPEND: two of them at once: in0 pages of keys and in1 pages of values (states), in2 k [T, G, D], in3 v [T, G, E],
+ * in4 block_table, in5 row_seq, in6 row_pos, in7 rope? f32 [T, 2, half], by which k is rotated first, as by ROPE. Made
+ * by the program compiler for backends that want it. The result is in0. */
+typedef struct wr_kv_args {
+    bool tiled;                 /* the pages are (array/kv.h) */
+    bool has_rope, interleaved; /* KV_APPEND */
+} wr_kv_args;
 
 /* STORE: in0 a state [N, ...], in1 x [n, ...] of its dtype, n <= N: the first n rows become x. The result is the state
  * itself. */

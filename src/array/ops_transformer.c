@@ -135,10 +135,14 @@ weir_array *wr_store(weir_array *state, weir_array *x) {
 }
 
 weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_table, weir_array *row_seq,
-                        weir_array *row_pos) {
+                        weir_array *row_pos, bool tiled) {
     weir_array *in[5] = {pages, x, block_table, row_seq, row_pos}, *poisoned;
     weir_graph *g = wr_inputs_graph("kv_write", in, 5, 5, &poisoned);
-    return g ? wr_node(g, WR_OP_KV_WRITE, in, 5, NULL) : poisoned;
+    if (!g) return poisoned;
+    wr_kv_args args;
+    memset(&args, 0, sizeof args);
+    args.tiled = tiled;
+    return wr_node(g, WR_OP_KV_WRITE, in, 5, &args);
 }
 
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,
@@ -154,6 +158,8 @@ weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v
     clean.causal = args->causal;
     clean.has_sinks = sinks != NULL;
     clean.window = args->window;
+    clean.tiled = args->tiled;
+    clean.value_dim = args->value_dim;
     return wr_node(g, WR_OP_PAGED_ATTENTION, in, sinks ? 7 : 6, &clean);
 }
 

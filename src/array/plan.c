@@ -69,10 +69,10 @@ static weir_status find_deps(wr_compiler *c, deps *all, weir_error *err) {
     } while (0)
         for (int i = 0; i <= d->n_in; i++) {
             /* Inputs, then the output where it is state. */
-            bool write = i == d->n_in;
-            if (!write && !reads_input(c, d, i)) continue;
+            bool is_out = i == d->n_in, write = is_out || (i == 1 && wr_ops[d->op].flags & WR_INPLACE_TWO);
+            if (!is_out && !reads_input(c, d, i)) continue;
             if (write && d->is_prepare) continue;
-            const wr_value *v = &c->values[write ? d->out : d->in[i]];
+            const wr_value *v = &c->values[is_out ? d->out : d->in[i]];
             const wr_storage *s = &c->storages[v->storage];
             if (s->place != WR_IN_LEAF) {
                 if (!write && s->producer != WR_NONE) FIND(s->producer);

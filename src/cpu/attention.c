@@ -46,10 +46,11 @@ static bool is_i32(const wr_tensor *t) { return t->dtype == WEIR_DTYPE_I32; }
 static bool paged_fits(const wr_step *step) {
     const wr_tensor *in = step->in;
     const wr_attention_args *args = step->args;
-    return is_float_dtype(in[0].dtype) && step->out.dtype == in[0].dtype && is_float_dtype(in[1].dtype) &&
-           is_float_dtype(in[2].dtype) && is_i32(&in[3]) && is_i32(&in[4]) && is_i32(&in[5]) &&
-           in[1].shape[1] % SEGMENT == 0 && in[0].shape[2] <= 512 && in[2].shape[3] <= 512 && in[1].shape[2] > 0 &&
-           in[0].shape[1] % in[1].shape[2] == 0 && (!args->has_sinks || in[6].dtype == WEIR_DTYPE_F32);
+    return !args->tiled && !args->has_rope && is_float_dtype(in[0].dtype) && step->out.dtype == in[0].dtype &&
+           is_float_dtype(in[1].dtype) && is_float_dtype(in[2].dtype) && is_i32(&in[3]) && is_i32(&in[4]) &&
+           is_i32(&in[5]) && in[1].shape[1] % SEGMENT == 0 && in[0].shape[2] <= 512 && in[2].shape[3] <= 512 &&
+           in[1].shape[2] > 0 && in[0].shape[1] % in[1].shape[2] == 0 &&
+           (!args->has_sinks || in[6].dtype == WEIR_DTYPE_F32);
 }
 
 static bool plain_fits(const wr_step *step) {

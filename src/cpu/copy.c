@@ -11,9 +11,10 @@
 #include "cpu/isa.h"
 
 static bool kv_fits(const wr_step *step) {
+    const wr_kv_args *args = step->args;
     const wr_tensor *x = &step->in[1];
     bool rows_lie_together =
-        (x->strides[2] == 1 || x->shape[2] == 1) && (x->strides[1] == x->shape[2] || x->shape[1] == 1);
+        !args->tiled && (x->strides[2] == 1 || x->shape[2] == 1) && (x->strides[1] == x->shape[2] || x->shape[1] == 1);
     return rows_lie_together && is_float_dtype(step->out.dtype) && is_float_dtype(step->in[1].dtype) &&
            step->in[2].dtype == WEIR_DTYPE_I32 && step->in[3].dtype == WEIR_DTYPE_I32 &&
            step->in[4].dtype == WEIR_DTYPE_I32;

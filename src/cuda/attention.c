@@ -9,18 +9,22 @@ enum {
     PARTIAL_BYTES_MAX = 64 << 20, /* room for parts of tiles; tiles that find none are done whole */
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
+    MAX_TALL_ROWS = 16,
     ALIGN = 256,
 };
 
-/* The instances of attention_decode.cu: head sizes, and blocks a multiprocessor of the kernels for 16 and 32 rows a
- * tile (0: there is none). */
+/* The instances of attention_decode.cu: head sizes; of the kernels for 16 and 32 rows a tile, blocks a multiprocessor
+ * (0: there is none) and shared memory beside the ring; bytes of a slot of the ring. */
 typedef struct instance {
     const char *name;
     int head_dim, value_dim, per_sm[2];
+    size_t rest[2], slot;
 } instance;
+#define INSTANCE(d, e, short_per_sm, tall_per_sm)                                                                      \
+    { #d, d, e, {short_per_sm, tall_per_sm }, {WR_ATTN_REST(d, 1), WR_ATTN_REST(d, 2) }, WR_ATTN_SLOT(d, e) }
 static const instance instances[] = {
-    {"64", 64, 64, {4, 2}},    {"80", 80, 80, {3, 2}},    {"96", 96, 96, {3, 2}},    {"128", 128, 128, {3, 2}},
-    {"192", 192, 128, {3, 2}}, {"256", 256, 256, {2, 2}}, {"512", 512, 512, {1, 0}},
+    INSTANCE(64, 64, 2, 2),   INSTANCE(80, 80, 2, 1),   INSTANCE(96, 96, 2, 1),   INSTANCE(128, 128, 2, 1),
+    INSTANCE(192, 128, 2, 1), INSTANCE(256, 256, 2, 1), INSTANCE(512, 512, 1, 0),
 };
 enum { N_INSTANCES = sizeof instances / sizeof instances[0] };
 
@@ -28,14 +32,14 @@ enum { N_INSTANCES = sizeof instances / sizeof instances[0] };
 typedef struct plan {
     const instance *instance;
     int index, tall; /* tall: tiles of 32 rows */
-    int group, block;
+    int group, block, stages;
     int merge_tile; /* blocks of the merge kernel a tile and KV head */
-    bool merges;    /* tiles may be cut */
+    bool merges;    /* there may be tiles for it */
     int64_t blocks; /* grid */
     int64_t max_tiles, max_items, max_partial_rows;
     size_t shared_bytes;
     /* Places in the prepared bytes. */
-    size_t items, cuts, prefill, run_start, run_end, tiles, prepared_bytes;
+    size_t items, cuts, arrived, prefill, run_start, run_end, tiles, prepared_bytes;
 } plan;
 
 static int type_of(weir_dtype dtype) {
@@ -69,12 +73,20 @@ static int64_t max_spans(int64_t n_keys, int block) {
                            : 82 + (blocks - 512 + 15) / 16;
 }
 
-static size_t shared_bytes_of(const instance *in, int tall) {
-    size_t block = in->head_dim >= 192 ? 64 : 128, rows = tall ? 32 : 16;
-    size_t bytes = block * (size_t)(in->head_dim * 2 + 16) + block * (size_t)(in->value_dim * 2 + 16);
-    bytes += rows * (block * 2 + 16) + 8 * rows * sizeof(float) + 16 + 112;
-    if (WR_ATTN_Q_SHARED(in->head_dim, (int)block, tall + 1)) bytes += rows * (size_t)(in->head_dim * 2 + 16);
-    return bytes;
+/* Blocks a multiprocessor: as many as wanted if the ring of each has three slots; else fewer. A multiprocessor has 1 KB
+ * more for each block than it lets the block have. */
+static bool fit_ring(const instance *in, int tall, size_t shared_bytes, plan *out) {
+    for (int per_sm = in->per_sm[tall]; per_sm >= 1; per_sm--) {
+        size_t each = (shared_bytes + 1024) / (size_t)per_sm - 1024;
+        if (each < in->rest[tall] + 2 * in->slot) continue;
+        size_t stages = (each - in->rest[tall]) / in->slot;
+        if (stages < 3 && per_sm > 1) continue;
+        out->stages = (int)(stages < WR_ATTN_MAX_STAGES ? stages : WR_ATTN_MAX_STAGES);
+        out->shared_bytes = in->rest[tall] + (size_t)out->stages * in->slot;
+        out->blocks = per_sm;
+        return true;
+    }
+    return false;
 }
 
 static size_t place(size_t *at, size_t bytes) {
@@ -85,41 +97,42 @@ static size_t place(size_t *at, size_t bytes) {
 
 /* Of one query row and span. */
 static int64_t part_bytes(const wr_step *step) {
-    return (step->in[2].shape[3] + WR_ATTN_PART_EXTRA) * (int64_t)sizeof(float);
+    return (step->out.shape[2] + WR_ATTN_PART_EXTRA) * (int64_t)sizeof(float);
 }
 
 static bool make_plan(const wr_step *step, plan *out) {
     const wr_cuda_traits *traits = wr_step_traits(step);
-    const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
+    const wr_tensor *q = &step->in[0], *k = &step->in[1];
     int64_t rows = q->shape[0], heads = q->shape[1], kv_heads = k->shape[2];
     *out = (plan){.index = 0};
     for (int i = 0; i < N_INSTANCES && !out->instance; i++)
-        if (instances[i].head_dim == q->shape[2] && instances[i].value_dim == v->shape[3])
+        if (instances[i].head_dim == q->shape[2] && instances[i].value_dim == step->out.shape[2])
             out->instance = &instances[i], out->index = i;
     if (!out->instance || rows < 1 || rows > MAX_ROWS || heads / kv_heads > MAX_GROUP || heads < 1) return false;
     out->group = (int)(heads / kv_heads);
-    out->tall = rows * out->group > 16 && out->instance->per_sm[1] > 0;
+    /* Tall tiles read keys once for the many rows of a verified run; steps of more rows are mostly those of many
+     * sequences, whose tiles are low. */
+    out->tall = rows <= MAX_TALL_ROWS && rows * out->group > 16 && out->instance->per_sm[1] > 0;
     out->block = out->instance->head_dim >= 192 ? 64 : 128;
-    out->shared_bytes = shared_bytes_of(out->instance, out->tall);
-    if (out->shared_bytes > traits->shared_bytes) return false;
-    out->blocks = (int64_t)traits->n_sm * out->instance->per_sm[out->tall];
+    if (!fit_ring(out->instance, out->tall, traits->shared_bytes, out)) return false;
+    out->blocks *= traits->n_sm;
     int tile_rows = out->tall ? 32 : 16;
     /* A run of n rows has at most ceil(n * group / tile_rows) tiles. */
     out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
     int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
-    out->merges = out->max_partial_rows > 0;
+    int64_t units = min_i64(rows * out->group, tile_rows) * out->instance->value_dim / 4;
+    out->merges = out->max_partial_rows > 0 && (spans > WR_ATTN_SMALL_SPANS || units > WR_ATTN_SMALL_UNITS);
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
     /* Blocks without work cost time as well: 512 keys took 8.0 us with 396 of them, 6.6 with 132. */
     out->blocks = min_i64(out->blocks, out->max_tiles * spans * kv_heads);
-    out->merge_tile =
-        (int)(min_i64(rows * out->group, tile_rows) * out->instance->value_dim / 4 + WR_ATTN_MERGE_UNITS - 1) /
-        WR_ATTN_MERGE_UNITS;
+    out->merge_tile = (int)(units + WR_ATTN_MERGE_UNITS - 1) / WR_ATTN_MERGE_UNITS;
     if (out->max_items * kv_heads > INT32_MAX || out->max_tiles > INT32_MAX) return false;
     size_t at = sizeof(wr_attn_schedule);
     at = (at + ALIGN - 1) / ALIGN * ALIGN;
     out->items = place(&at, (size_t)out->max_items * sizeof(wr_attn_item));
     out->cuts = place(&at, (size_t)out->max_tiles * sizeof(wr_attn_item));
+    out->arrived = place(&at, (size_t)(out->max_tiles * kv_heads) * sizeof(uint32_t));
     out->prefill = place(&at, (size_t)rows * sizeof(wr_attn_prefill_item));
     out->run_start = place(&at, (size_t)rows * sizeof(int32_t));
     out->run_end = place(&at, (size_t)rows * sizeof(int32_t));
@@ -130,8 +143,17 @@ static bool make_plan(const wr_step *step, plan *out) {
     return true;
 }
 
+/* The table of the step, NULL: q is as it should be. */
+static const wr_tensor *rope_of(const wr_step *step) {
+    const wr_attention_args *args = step->args;
+    return args->has_rope ? &step->in[6 + args->has_sinks] : NULL;
+}
+
 static bool fast_fits(const wr_step *step) {
     plan unused;
+    const wr_attention_args *args = step->args;
+    const wr_tensor *rope = rope_of(step);
+    if (!args->tiled || (rope && rope->shape[2] % (args->interleaved ? 4 : 8))) return false;
     return is_half(step) && is_float(step->in[0].dtype) && is_float(step->out.dtype) &&
            step->in[1].shape[1] == WR_ATTN_PAGE && step->in[1].shape[0] > 0 && step->in[1].shape[0] <= INT32_MAX &&
            step->in[3].shape[0] > 0 && step->in[3].shape[0] <= INT32_MAX && step->in[3].shape[1] > 0 &&
@@ -164,6 +186,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .items = (wr_attn_item *)(base + s.items),
         .prefill = (wr_attn_prefill_item *)(base + s.prefill),
         .cuts = (wr_attn_item *)(base + s.cuts),
+        .arrived = (uint32_t *)(base + s.arrived),
         .run_start = (int32_t *)(base + s.run_start),
         .run_end = (int32_t *)(base + s.run_end),
         .tiles = (int32_t *)(base + s.tiles),
@@ -178,6 +201,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .n_blocks = (int32_t)s.blocks,
         .tile_rows = s.tall ? 32 : 16,
         .max_tiles = (int32_t)s.max_tiles,
+        .value_dim = (int32_t)step->out.shape[2],
         .max_partial_rows = (uint32_t)s.max_partial_rows,
     };
     wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
@@ -192,12 +216,21 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
 static wr_attn_params params_of(const wr_step *step) {
     const wr_attention_args *args = step->args;
     const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
+    const wr_tensor *rope = rope_of(step);
     const float log2_e = 1.4426950408889634f;
     return (wr_attn_params){
         .q = q->data,
         .k = k->data,
         .v = v->data,
         .out = step->out.data,
+        .q_row = q->strides[0],
+        .q_head = q->strides[1],
+        .rope = rope ? rope->data : NULL,
+        .half = rope ? (int32_t)rope->shape[2] : 0,
+        .interleaved = args->interleaved,
+        .tiled = args->tiled,
+        .k_columns = (int32_t)k->shape[3],
+        .v_columns = (int32_t)v->shape[3],
         .table = step->in[3].data,
         .row_seq = step->in[4].data,
         .row_pos = step->in[5].data,
@@ -211,7 +244,7 @@ static wr_attn_params params_of(const wr_step *step) {
         .kv_heads = (int32_t)k->shape[2],
         .group = (int32_t)(q->shape[1] / k->shape[2]),
         .head_dim = (int32_t)q->shape[2],
-        .value_dim = (int32_t)v->shape[3],
+        .value_dim = (int32_t)step->out.shape[2],
         .n_seqs = (int32_t)step->in[3].shape[0],
         .q_type = type_of(q->dtype),
         .kv_type = type_of(k->dtype),
@@ -236,12 +269,14 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     params.partial = step->scratch;
     params.max_pieces = (uint32_t)(s.max_items * step->in[1].shape[2]);
     params.cuts = (wr_attn_item *)(base + s.cuts);
+    params.arrived = (uint32_t *)(base + s.arrived);
+    params.stages = s.stages;
     if (wr_attn_prefill_tile(step) > 0) WR_TRY(wr_attn_prefill_launch(step, &params, launcher, err));
     snprintf(name, sizeof name, "wr_attn_decode_%s_%d_%s", s.instance->name, s.tall + 1,
              params.kv_type == WR_ATTN_BF16 ? "bf16" : "f16");
     wr_launch_spec spec = {.kernel = name,
                            .blocks = s.blocks,
-                           .threads = 128,
+                           .threads = WR_ATTN_DECODE_THREADS,
                            .shared_bytes = s.shared_bytes,
                            .params = &params,
                            .params_bytes = sizeof params};
@@ -262,7 +297,7 @@ static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_e
                        : params.kv_type == WR_ATTN_BF16 ? "wr_attn_ref_bf16"
                                                         : "wr_attn_ref_f16";
     int64_t units = step->in[0].shape[0] * step->in[0].shape[1];
-    if (step->in[2].shape[3] == 0) return WEIR_OK;
+    if (step->out.shape[2] == 0) return WEIR_OK;
     wr_launch_spec spec = {.kernel = name,
                            .blocks = min_i64(units, 1 << 16),
                            .threads = 32,

@@ -20,7 +20,7 @@ static const prefill_kernel kernels[] = {
 
 static const prefill_kernel *find_kernel(const wr_step *step) {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (step->in[1].shape[3] == kernels[i].head_dim && step->in[2].shape[3] == kernels[i].value_dim)
+        if (step->in[0].shape[2] == kernels[i].head_dim && step->out.shape[2] == kernels[i].value_dim)
             return &kernels[i];
     return NULL;
 }
@@ -39,7 +39,7 @@ int wr_attn_prefill_tile(const wr_step *step) {
 
 size_t wr_attn_prefill_scratch(const wr_step *step) {
     if (wr_attn_prefill_tile(step) == 0) return 0;
-    return (size_t)wr_step_traits(step)->n_sm * (size_t)WR_PREFILL_OUTSIDE_BYTES(step->in[2].shape[3]);
+    return (size_t)wr_step_traits(step)->n_sm * (size_t)WR_PREFILL_OUTSIDE_BYTES(step->out.shape[2]);
 }
 
 /* The grid fills the card once; blocks take tiles until there are none. */

@@ -3,8 +3,9 @@
 
 static const wr_kernel_row *kernels(wr_op_id op) {
     const wr_kernel_row *(*const families[])(wr_op_id) = {
-        wr_cuda_elementwise_rows, wr_cuda_move_rows,      wr_cuda_reduce_rows, wr_cuda_norm_rows,   wr_cuda_matmul_rows,
-        wr_cuda_linear_rows,      wr_cuda_attention_rows, wr_cuda_state_rows,  wr_cuda_sample_rows, wr_cuda_custom_rows,
+        wr_cuda_elementwise_rows, wr_cuda_move_rows,   wr_cuda_reduce_rows, wr_cuda_norm_rows,
+        wr_cuda_kv_rows,          wr_cuda_matmul_rows, wr_cuda_linear_rows, wr_cuda_attention_rows,
+        wr_cuda_state_rows,       wr_cuda_sample_rows, wr_cuda_custom_rows,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const wr_kernel_row *rows = families[i](op);
@@ -64,6 +65,8 @@ static const wr_backend backend = {
     .activation = WEIR_DTYPE_BF16,
     .kv = WEIR_DTYPE_BF16,
     .fuses_linear_add = true,
+    .fuses_rope = true,
+    .tiles_pages = true,
     .joins_rows = true,
     .describe = wr_cuda_describe,
     .built_for = wr_cuda_architectures,

@@ -43,7 +43,8 @@ weir_status wr_launch_function(wr_launcher *launcher, const wr_function_spec *sp
 const wr_kernel_row *wr_cuda_elementwise_rows(wr_op_id op); /* every EW op, FUSED, FULL, ARANGE, RANDOM_* */
 const wr_kernel_row *wr_cuda_move_rows(wr_op_id op);      /* COPY, TAKE .. PAD, views, SCATTER, SLICE_UPDATE, CONCAT */
 const wr_kernel_row *wr_cuda_reduce_rows(wr_op_id op);    /* SUM .. CUMSUM, SORT family */
-const wr_kernel_row *wr_cuda_norm_rows(wr_op_id op);      /* RMS_NORM, LAYER_NORM, ROPE_TABLE, ROPE, CONV1D, KV_WRITE */
+const wr_kernel_row *wr_cuda_norm_rows(wr_op_id op);      /* RMS_NORM, LAYER_NORM, ROPE_TABLE, ROPE, CONV1D */
+const wr_kernel_row *wr_cuda_kv_rows(wr_op_id op);        /* KV_WRITE, KV_APPEND */
 const wr_kernel_row *wr_cuda_matmul_rows(wr_op_id op);    /* MATMUL */
 const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op);    /* LINEAR, GATHER_LINEAR, EMBEDDING, DEQUANTIZE, QUANTIZE_* */
 const wr_kernel_row *wr_cuda_attention_rows(wr_op_id op); /* ATTENTION, PAGED_ATTENTION */

@@ -1,4 +1,4 @@
-/* Norms, rotary embedding, KV pages and convolution on the device (kernels/norm.cu). */
+/* Norms, rotary embedding and convolution on the device (kernels/norm.cu). */
 #include "base/dtype.h"
 #include "cuda/kernels/norm.h"
 #include "cuda/launch.h"
@@ -98,45 +98,6 @@ static weir_status launch_rope_ref(const wr_step *step, wr_launcher *launcher, w
     return launch(launcher, "wr_rope_ref", p.tokens * p.heads * (p.width - p.half), 128, 128, &p, sizeof p, err);
 }
 
-/* ---- KV pages ---- */
-
-/* False when there is nowhere to write. */
-static bool kv_write_params(const wr_step *step, wr_kv_write_params *p) {
-    const wr_tensor *pages = &step->out, *x = &step->in[1], *table = &step->in[2];
-    *p = (wr_kv_write_params){.pages = pages->data,
-                              .x = x->data,
-                              .block_table = table->data,
-                              .row_seq = step->in[3].data,
-                              .row_pos = step->in[4].data,
-                              .tokens = x->shape[0],
-                              .width = pages->shape[2] * pages->shape[3],
-                              .head = pages->shape[3],
-                              .x_strides = {x->strides[0], x->strides[1], x->strides[2]},
-                              .n_pages = pages->shape[0],
-                              .page_size = pages->shape[1],
-                              .n_seqs = table->shape[0],
-                              .max_pages = table->shape[1],
-                              .x_dtype = (int32_t)x->dtype,
-                              .page_dtype = (int32_t)pages->dtype};
-    return size_of(pages) > 0;
-}
-/* Eights of a head that lie together, and all at multiples of 8 from the first. */
-static bool kv_eights_fit(const wr_step *step) {
-    const wr_tensor *x = &step->in[1];
-    return step->out.shape[3] % 8 == 0 && x->strides[2] == 1 && (x->shape[1] == 1 || x->strides[1] % 8 == 0) &&
-           (x->shape[0] == 1 || x->strides[0] % 8 == 0);
-}
-static weir_status launch_kv_eights(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    wr_kv_write_params p;
-    if (!kv_write_params(step, &p)) return WEIR_OK;
-    return launch(launcher, "wr_kv_write_eights", p.tokens * p.width / 8, 128, 128, &p, sizeof p, err);
-}
-static weir_status launch_kv_ref(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    wr_kv_write_params p;
-    if (!kv_write_params(step, &p)) return WEIR_OK;
-    return launch(launcher, "wr_kv_write_ref", p.tokens * p.width, 128, 128, &p, sizeof p, err);
-}
-
 /* ---- convolution ---- */
 
 static weir_status launch_conv(const wr_step *step, const char *kernel, wr_launcher *launcher, weir_error *err) {
@@ -179,11 +140,6 @@ const wr_kernel_row *wr_cuda_norm_rows(wr_op_id op) {
         {.name = "ref", .launch = launch_rope_ref},
         {0},
     };
-    static const wr_kernel_row kv_write[] = {
-        {.name = "eights", .fits = kv_eights_fit, .launch = launch_kv_eights},
-        {.name = "ref", .launch = launch_kv_ref},
-        {0},
-    };
     static const wr_kernel_row conv1d[] = {
         {.name = "chain", .launch = launch_conv1d},
         {.name = "ref", .launch = launch_conv1d_ref},
@@ -194,7 +150,6 @@ const wr_kernel_row *wr_cuda_norm_rows(wr_op_id op) {
     case WR_OP_LAYER_NORM: return norm;
     case WR_OP_ROPE_TABLE: return rope_table;
     case WR_OP_ROPE: return rope;
-    case WR_OP_KV_WRITE: return kv_write;
     case WR_OP_CONV1D: return conv1d;
     default: return NULL;
     }

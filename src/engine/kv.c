@@ -75,7 +75,7 @@ static weir_status init_layers(wr_kv *kv, const wr_model *m, weir_dtype dtype, w
     if (wr_device_is_host(kv->device)) wr_pages_sparse(kv->memory, kv->bytes);
     uint8_t *at = kv->memory;
     for (int64_t i = 0; i < kv->n_layers; i++) {
-        size_t token = (size_t)(m->hyper.n_kv_heads * m->hyper.head_dim) * weir_dtype_bytes(dtype);
+        size_t token = (size_t)(m->hyper.n_kv_heads * wr_model_kv_columns(m)) * weir_dtype_bytes(dtype);
         size_t bytes = (size_t)kv->group[m->hyper.layer_kv_group[i]].n_pages * WR_PAGE_TOKENS * token;
         WR_TRY(wr_buffer_view(at, bytes, &kv->keys[i], err));
         WR_TRY(wr_buffer_view(at + bytes, bytes, &kv->values[i], err));

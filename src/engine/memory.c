@@ -47,7 +47,8 @@ static weir_status sketch_kv(weir_engine *e, const wr_kv_plan *plan, weir_error 
     kv->n_layers = h->n_layers;
     for (size_t i = 0; i < layers; i++) {
         size_t tokens = (size_t)plan->n_pages[h->layer_kv_group[i]] * WR_PAGE_TOKENS;
-        size_t bytes = tokens * (size_t)(h->n_kv_heads * h->head_dim) * weir_dtype_bytes(e->options.kv_dtype);
+        size_t bytes =
+            tokens * (size_t)(h->n_kv_heads * wr_model_kv_columns(e->model)) * weir_dtype_bytes(e->options.kv_dtype);
         WR_TRY(wr_buffer_view(nowhere, bytes, &kv->keys[i], err));
         WR_TRY(wr_buffer_view(nowhere, bytes, &kv->values[i], err));
     }

@@ -64,7 +64,7 @@ static weir_array *body(build *b) {
                                          e->at_tables + (size_t)i * wr_kv_table_bytes(&e->kv));
     for (int64_t i = 0; i < h->n_layers; i++) {
         int64_t n_pages = e->kv.group[h->layer_kv_group[i]].n_pages;
-        int64_t shape[] = {n_pages, WR_PAGE_TOKENS, h->n_kv_heads, h->head_dim};
+        int64_t shape[] = {n_pages, WR_PAGE_TOKENS, h->n_kv_heads, wr_model_kv_columns(e->model)};
         in.k_pages[i] = wr_leaf(b->graph, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.keys[i]);
         in.v_pages[i] = wr_leaf(b->graph, e->options.kv_dtype, 4, shape, NULL, 0, e->kv.values[i]);
     }

@@ -125,10 +125,15 @@ weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array
     weir_array *v = project_heads(s, layer, WR_SLOT_V, WR_SLOT_V_BIAS, WR_N_SLOTS, h->n_kv_heads, x, qkv, v_first);
     q = wr_rope_apply(q, table, h->rope_interleaved);
     k = wr_rope_apply(k, table, h->rope_interleaved);
-    weir_array *keys = wr_kv_write(in->k_pages[layer], k, blocks, in->row_seq, in->row_pos);
-    weir_array *values = wr_kv_write(in->v_pages[layer], v, blocks, in->row_seq, in->row_pos);
-    wr_attention_args args = {
-        .scale = h->attn_scale, .softcap = h->attn_softcap, .causal = true, .window = h->window[group]};
+    bool tiled = s->model->backend->tiles_pages;
+    weir_array *keys = wr_kv_write(in->k_pages[layer], k, blocks, in->row_seq, in->row_pos, tiled);
+    weir_array *values = wr_kv_write(in->v_pages[layer], v, blocks, in->row_seq, in->row_pos, tiled);
+    wr_attention_args args = {.scale = h->attn_scale,
+                              .softcap = h->attn_softcap,
+                              .causal = true,
+                              .window = h->window[group],
+                              .tiled = tiled,
+                              .value_dim = h->head_dim};
     weir_array *y = wr_paged_attention(q, keys, values, blocks, in->row_seq, in->row_pos, NULL, &args);
     y = weir_reshape(y, 2, (int64_t[]){-1, h->n_heads * h->head_dim});
     return wr_layer_linear(s, layer, WR_SLOT_O, WR_SLOT_O_BIAS, y);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "array/kv.h"
+
 /* A matrix is laid out slice by slice, and the mapped pages behind each slice are dropped, so that loading holds no
  * weight twice. */
 enum { WEIGHT_ALIGN = 64, MODEL_ARENA_CAP_BYTES = 1 << 28, SLICE_BYTES = 8 << 20 };
@@ -438,8 +440,10 @@ void wr_model_close(wr_model *m) {
     wr_free(m);
 }
 
+int64_t wr_model_kv_columns(const wr_model *m) { return wr_kv_columns(m->backend->tiles_pages, m->hyper.head_dim); }
+
 size_t wr_model_kv_bytes_per_token(const wr_model *m, int group, weir_dtype kv_dtype) {
     size_t layers = 0;
     for (int64_t i = 0; i < m->hyper.n_layers; i++) layers += m->hyper.layer_kv_group[i] == group;
-    return layers * 2 * (size_t)(m->hyper.n_kv_heads * m->hyper.head_dim) * weir_dtype_bytes(kv_dtype);
+    return layers * 2 * (size_t)(m->hyper.n_kv_heads * wr_model_kv_columns(m)) * weir_dtype_bytes(kv_dtype);
 }

@@ -134,7 +134,8 @@ void wr_model_close(wr_model *model);
 
 /* hidden [R, hidden] -> logits f32 [R, vocab]: final norm, head, soft cap. */
 weir_array *wr_model_head(const wr_model *model, weir_array *hidden);
-/* Bytes of keys and values of one token in one KV group. */
+/* Columns of a head in pages of keys or values, and bytes of both of one token in one KV group. */
+int64_t wr_model_kv_columns(const wr_model *model);
 size_t wr_model_kv_bytes_per_token(const wr_model *model, int group, weir_dtype kv_dtype);
 
 #endif

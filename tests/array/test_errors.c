@@ -154,9 +154,9 @@ static void kv_write_takes_state_only(void **state) {
     weir_graph *g = new_graph(device);
     weir_array *pages = leaf(g, WEIR_DTYPE_F32, DIMS(2, 4, 2, 3)), *x = leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3));
     weir_array *table = leaf(g, WEIR_DTYPE_I32, DIMS(1, 2)), *row = leaf(g, WEIR_DTYPE_I32, DIMS(2));
-    assert_false(wr_kv_write(wr_kv_write(pages, x, table, row, row), x, table, row, row)->poisoned);
+    assert_false(wr_kv_write(wr_kv_write(pages, x, table, row, row, false), x, table, row, row, false)->poisoned);
     weir_error err;
-    assert_true(wr_kv_write(weir_exp(pages), x, table, row, row)->poisoned);
+    assert_true(wr_kv_write(weir_exp(pages), x, table, row, row, false)->poisoned);
     assert_int_equal(weir_graph_error(g, &err), WEIR_E_ARGUMENT);
     assert_non_null(strstr(err.message, "exp"));
     weir_graph_free(g);

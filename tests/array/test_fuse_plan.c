@@ -112,7 +112,7 @@ static void a_read_of_state_stays_before_the_write(void **state) {
     weir_array *pages = wr_leaf(g, WEIR_DTYPE_F32, DIMS(2, 4, 2, 3), NULL, 0, buffer);
     weir_array *table = leaf(g, WEIR_DTYPE_I32, DIMS(1, 2)), *row = leaf(g, WEIR_DTYPE_I32, DIMS(2));
     weir_array *early = weir_exp(pages);
-    weir_array *written = wr_kv_write(pages, leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3)), table, row, row);
+    weir_array *written = wr_kv_write(pages, leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3)), table, row, row, false);
     weir_array *y = weir_add(early, written);
     wr_program *p = compile(&y, 1, NULL);
     assert_int_equal(wr_program_n_steps(p), 3);

@@ -145,7 +145,7 @@ static void make_random(random_graph *r, weir_device *device, uint64_t seed) {
         case 7: /* write state, reading what has been computed; sometimes through the old name */
             if (weir_array_size(x) < 12) continue;
             x = weir_slice(weir_reshape(x, 1, (int64_t[]){-1}), (int64_t[]){0}, (int64_t[]){12}, NULL);
-            written = wr_kv_write(written, weir_reshape(x, 3, (int64_t[]){2, 2, 3}), table, row, row);
+            written = wr_kv_write(written, weir_reshape(x, 3, (int64_t[]){2, 2, 3}), table, row, row, false);
             continue;
         default: /* read state through either name */
             if (weir_array_size(x) < 12) continue;
@@ -425,7 +425,7 @@ static void state_is_read_and_written_in_order_of_creation(void **state) {
     weir_array *pages = wr_leaf(g, WEIR_DTYPE_F32, DIMS(2, 4, 2, 3), NULL, 0, buffer);
     weir_array *table = leaf(g, WEIR_DTYPE_I32, DIMS(1, 2)), *row = leaf(g, WEIR_DTYPE_I32, DIMS(2));
     weir_array *before = weir_exp(pages);
-    weir_array *written = wr_kv_write(pages, leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3)), table, row, row);
+    weir_array *written = wr_kv_write(pages, leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3)), table, row, row, false);
     weir_array *after_by_old_name = weir_exp(pages), *after = weir_exp(written);
     wr_program *p = compile((weir_array *[]){after, after_by_old_name, before, written}, 4, NULL);
     float start[48], expected[48];
@@ -459,8 +459,8 @@ static void writes_to_different_state_need_no_barrier(void **state) {
     weir_array *v = wr_leaf(g, WEIR_DTYPE_F32, DIMS(2, 4, 2, 3), NULL, 48, buffer);
     weir_array *table = leaf(g, WEIR_DTYPE_I32, DIMS(1, 2)), *row = leaf(g, WEIR_DTYPE_I32, DIMS(2));
     weir_array *x = leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3));
-    k = wr_kv_write(k, x, table, row, row);
-    v = wr_kv_write(v, x, table, row, row);
+    k = wr_kv_write(k, x, table, row, row, false);
+    v = wr_kv_write(v, x, table, row, row, false);
     weir_array *y = wr_paged_attention(x, k, v, table, row, row, NULL, &(wr_attention_args){.scale = 1});
     wr_program *p = compile(&y, 1, NULL);
     assert_int_equal(wr_program_n_steps(p), 3);

@@ -7,6 +7,7 @@
 
 #include "cpu/op_cases.h"
 
+#include "array/kv.h"
 #include "base/dtype.h"
 
 typedef wr_case context;
@@ -408,14 +409,39 @@ static void rows(context *c, int64_t n, weir_array **seq, weir_array **pos) {
     free(s);
     free(p);
 }
+/* Pages of heads of d columns; tiled ones hold more positions. */
+static weir_array *kv_pages(context *c, weir_dtype dtype, int64_t d, bool tiled) {
+    return DATA(dtype, PAGES, tiled ? WR_KV_TILE : PAGE, 2, wr_kv_columns(tiled, d));
+}
 static weir_array *gen_kv_write(context *c, bool *more) {
-    *more = c->variant < 2;
+    *more = c->variant < 5;
     if (!wr_is_float(c->dtype)) return NULL;
-    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c), d = tall(c) ? 4 : 24;
+    bool tiled = c->variant > 2;
+    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c), d = tall(c) ? 4 : tiled ? 80 : 24;
     weir_array *seq, *pos;
     rows(c, n, &seq, &pos);
-    weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant];
-    return wr_kv_write(DATA(pages, PAGES, PAGE, 2, d), DATA(c->dtype, n, 2, d), block_table(c), seq, pos);
+    weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
+    return wr_kv_write(kv_pages(c, pages, d, tiled), DATA(c->dtype, n, 2, d), block_table(c), seq, pos, tiled);
+}
+/* The result is the pages of keys; those of values are looked at by test_append_writes_both. */
+static weir_array *gen_kv_append(context *c, bool *more) {
+    *more = c->variant < 5;
+    if (!wr_is_float(c->dtype)) return NULL;
+    bool tiled = c->variant > 2;
+    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c), d = tall(c) ? 8 : 96, e = tall(c) ? 8 : 64;
+    weir_array *seq, *pos;
+    rows(c, n, &seq, &pos);
+    weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
+    wr_kv_args args = {.tiled = tiled, .has_rope = c->variant != 1, .interleaved = c->variant == 2};
+    weir_array *in[] = {kv_pages(c, pages, d, tiled),
+                        kv_pages(c, pages, e, tiled),
+                        DATA(c->dtype, n, 2, d),
+                        DATA(c->dtype, n, 2, e),
+                        block_table(c),
+                        seq,
+                        pos,
+                        DATA(WEIR_DTYPE_F32, n, 2, c->variant == 4 ? d / 4 : d / 2)};
+    return wr_node(c->g, WR_OP_KV_APPEND, in, 7 + args.has_rope, &args);
 }
 static weir_array *gen_store(context *c, bool *more) {
     (void)more;
@@ -423,17 +449,27 @@ static weir_array *gen_store(context *c, bool *more) {
     return wr_store(DATA(c->dtype, n + 3, 5), DATA(c->dtype, n, 5));
 }
 static weir_array *gen_paged_attention(context *c, bool *more) {
-    *more = c->variant < 5;
+    *more = c->variant < 8;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
+    bool tiled = c->variant > 2;
     int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c),
-            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512}[c->variant];
+            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512, 64, 96, 80}[c->variant];
     weir_array *seq, *pos;
     rows(c, n, &seq, &pos);
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
-    wr_attention_args args = {
-        .scale = 0.1f, .softcap = c->variant == 2 ? 30 : 0, .causal = true, .window = c->variant == 1 ? 9 : 0};
-    return wr_paged_attention(DATA(c->dtype, n, 4, d), DATA(pages, PAGES, PAGE, 2, d), DATA(pages, PAGES, PAGE, 2, d),
-                              block_table(c), seq, pos, c->variant == 3 ? DATA(WEIR_DTYPE_F32, 4) : NULL, &args);
+    wr_attention_args args = {.scale = 0.1f, .softcap = c->variant == 2 || c->variant == 7 ? 30 : 0, .causal = true};
+    args.window = c->variant == 1 || c->variant == 8 ? 9 : 0;
+    args.tiled = tiled;
+    args.value_dim = d;
+    weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, d, tiled);
+    weir_array *sinks = c->variant == 3 || c->variant == 6 ? DATA(WEIR_DTYPE_F32, 4) : NULL;
+    if (c->variant < 5) return wr_paged_attention(q, k, v, block_table(c), seq, pos, sinks, &args);
+    args.has_sinks = sinks != NULL;
+    args.has_rope = true;
+    args.interleaved = c->variant == 6;
+    weir_array *rope = DATA(WEIR_DTYPE_F32, n, 2, c->variant == 7 ? d / 3 / 8 * 8 : d / 2);
+    weir_array *in[8] = {q, k, v, block_table(c), seq, pos, sinks ? sinks : rope, rope};
+    return wr_node(c->g, WR_OP_PAGED_ATTENTION, in, 7 + args.has_sinks, &args);
 }
 static weir_array *gen_conv1d(context *c, bool *more) {
     *more = c->variant < 2;
@@ -517,6 +553,7 @@ wr_case_maker wr_case_of(wr_op_id op) {
     case WR_OP_ROPE: return gen_rope;
     case WR_OP_ATTENTION: return gen_attention;
     case WR_OP_KV_WRITE: return gen_kv_write;
+    case WR_OP_KV_APPEND: return gen_kv_append;
     case WR_OP_STORE: return gen_store;
     case WR_OP_PAGED_ATTENTION: return gen_paged_attention;
     case WR_OP_CONV1D: return gen_conv1d;

@@ -138,7 +138,8 @@ static void test_kv_write_converts_into_the_right_slots_and_no_others(void **sta
                     put(&in[4], i, (float)(i == 100 ? 5000 : i));
                 }
                 wr_tensor want = TENSOR(types[u], PAGES, PAGE, HEADS, WIDTH);
-                wr_step step = {.op = WR_OP_KV_WRITE, .n_in = 5, .in = in, .out = want};
+                wr_step step = {
+                    .op = WR_OP_KV_WRITE, .args = &(wr_kv_args){.tiled = false}, .n_in = 5, .in = in, .out = want};
                 wr_ref_kv_write(&step, 0, 1);
                 FOR_EACH_LEVEL(level) {
                     memset(in[0].data, 0xff, tensor_bytes(&in[0]));

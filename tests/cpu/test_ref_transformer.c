@@ -82,7 +82,7 @@ static void kv_write_puts_rows_into_their_pages(void **state) {
     const int32_t table[] = {2, 0, 1, -1}, seq[] = {0, 0, 1, -1, 1, 0}, pos[] = {1, 2, 0, 0, 3, 4};
     wr_tensor in[5] = {T(BF16, pages, PAGES, PAGE, 1, WIDTH), T(F32, x, 6, 1, WIDTH), T(I32, table, 2, 2),
                        T(I32, seq, 6), T(I32, pos, 6)};
-    wr_step step = {.op = WR_OP_KV_WRITE, .out = in[0], .n_in = 5, .in = in};
+    wr_step step = {.op = WR_OP_KV_WRITE, .args = &(wr_kv_args){.tiled = false}, .out = in[0], .n_in = 5, .in = in};
     run_threads(&step, 2);
     /* Row 0: sequence 0, position 1: page 2, slot 1. Row 1: position 2: page 0, slot 0. Row 2: sequence 1: page 1, slot
      * 0. Rows 3 (padding), 4 (page -1) and 5 (beyond the table) are skipped. */

@@ -2,6 +2,7 @@
  * the reference kernel's bits; a row's bits alone and in company; what the schedule lists. */
 #include "step_test.h"
 
+#include "array/kv.h"
 #include "cuda/attention.h"
 
 #define F32  WEIR_DTYPE_F32
@@ -16,7 +17,9 @@ typedef struct row {
 
 typedef struct scene {
     int d, e, kv_heads, group, page, max_pages, n_seqs, window, skew;
-    float softcap, scale; /* scale 0: 3 / sqrt(d) */
+    float softcap, scale;          /* scale 0: 3 / sqrt(d) */
+    int half;                      /* pairs that rope rotates; 0: none */
+    bool interleaved, plain, wide; /* plain: pages are not tiled; wide: q is a part of wider rows */
     bool sinks, hopper;
     weir_dtype q, k, v, out;
     int missing; /* this page of each sequence does not exist; 0: all do */
@@ -26,10 +29,12 @@ typedef struct scene {
 
 typedef struct stage {
     wr_attention_args args;
-    cloth in[7];
-    wr_tensor tensors[7];
+    cloth in[7], table;
+    wr_tensor tensors[8];
     wr_step step;
 } stage;
+
+static bool is_tiled(const scene *c) { return !c->plain && c->page == WR_KV_TILE; }
 
 /* Pages of a sequence lie scattered; keys that nobody has written are NaN, and so are the pages of nobody. Table
  * entries after a sequence's last key name no page. */
@@ -45,25 +50,32 @@ static void fill_pages(const scene *c, stage *s) {
             table[seq * c->max_pages + page] = there ? at : page % 2 ? -1 : 1 << 20;
             for (int kv = 0; kv < 2; kv++) {
                 const wr_tensor *t = &s->in[1 + kv].t;
-                int64_t width = t->shape[2] * t->shape[3];
+                int64_t columns = kv ? c->e : c->d, width = t->shape[2] * columns;
                 for (int key = page * c->page; key < (page + 1) * c->page && key < n_keys; key++)
                     for (int64_t j = 0; j < width; j++)
                         put_float(
-                            t, ((int64_t)at * c->page + key % c->page) * width + j,
+                            t,
+                            wr_kv_row(is_tiled(c), at, key % c->page, j / columns, c->page, t->shape[2], t->shape[3]) +
+                                wr_kv_column(is_tiled(c), key % c->page, j % columns),
                             (float)(mix((uint64_t)(((seq * 7 + kv) * 100000 + key) * width + j)) >> 40) * 0x1p-23f - 1);
             }
         }
     }
 }
 
-/* Query row i is filled from its sequence and position only. */
+/* Query row i is filled from its sequence and position only, and so is the table of cosines and sines. */
 static void fill_queries(const scene *c, stage *s) {
     const wr_tensor *q = &s->in[0].t;
-    int64_t width = q->shape[1] * q->shape[2];
+    int64_t width = c->kv_heads * c->group * c->d, whole = q->shape[1] * q->shape[2];
+    for (int i = 0; i < c->n_rows && c->half; i++)
+        for (int64_t j = 0; j < 2 * c->half; j++) {
+            double angle = c->rows[i].pos * pow(1000, -(double)(j % c->half) / c->half);
+            put_float(&s->table.t, i * 2 * c->half + j, (float)(j < c->half ? cos(angle) : sin(angle)));
+        }
     for (int i = 0; i < c->n_rows; i++)
         for (int64_t j = 0; j < width; j++)
             put_float(
-                q, i * width + j,
+                q, i * whole + j,
                 (float)(mix((uint64_t)((c->rows[i].seq * 31 + 11) * 65536 + c->rows[i].pos) * 4099 + (uint64_t)j) >>
                         40) *
                         0x1p-23f -
@@ -83,16 +95,24 @@ static stage *open_stage(scene *c) {
         if (c->rows[i].pos / c->page >= c->max_pages) c->max_pages = c->rows[i].pos / c->page + 1;
     }
     int64_t heads = (int64_t)c->kv_heads * c->group, n_pages = 1 + (int64_t)c->n_seqs * c->max_pages;
-    int64_t q[] = {c->n_rows, heads, c->d}, k[] = {n_pages, c->page, c->kv_heads, c->d},
-            v[] = {n_pages, c->page, c->kv_heads, c->e}, table[] = {c->n_seqs, c->max_pages};
+    bool tiled = is_tiled(c);
+    int64_t q[] = {c->n_rows, heads + 2 * c->wide, c->d},
+            k[] = {n_pages, c->page, c->kv_heads, wr_kv_columns(tiled, c->d)},
+            v[] = {n_pages, c->page, c->kv_heads, wr_kv_columns(tiled, c->e)}, table[] = {c->n_seqs, c->max_pages},
+            rope[] = {c->n_rows, 2, c->half};
     s->args = (wr_attention_args){.scale = c->scale != 0 ? c->scale : 3 / sqrtf((float)c->d),
                                   .softcap = c->softcap,
                                   .causal = true,
                                   .has_sinks = c->sinks,
-                                  .window = c->window};
+                                  .has_rope = c->half > 0,
+                                  .interleaved = c->interleaved,
+                                  .tiled = tiled,
+                                  .window = c->window,
+                                  .value_dim = c->e};
     s->in[0] = new_input(c->q, 3, q, NULL, c->skew);
-    s->in[1] = new_input(c->k, 4, k, NULL, c->skew);
-    s->in[2] = new_input(c->v, 4, v, NULL, c->skew);
+    s->in[1] = new_input(c->k, 4, k, NULL, tiled ? 0 : c->skew);
+    s->in[2] = new_input(c->v, 4, v, NULL, tiled ? 0 : c->skew);
+    s->table = new_input(F32, 3, rope, NULL, 0);
     s->in[3] = new_input(WEIR_DTYPE_I32, 2, table, NULL, 0);
     s->in[4] = new_input(WEIR_DTYPE_I32, 1, q, NULL, 0);
     s->in[5] = new_input(WEIR_DTYPE_I32, 1, q, NULL, 0);
@@ -105,16 +125,19 @@ static stage *open_stage(scene *c) {
         ((int32_t *)s->in[5].t.data)[i] = c->rows[i].pos;
     }
     for (int i = 0; i < 7; i++) s->tensors[i] = s->in[i].t;
+    s->tensors[0].shape[1] = heads;
+    s->tensors[6 + c->sinks] = c->half ? s->table.t : s->in[6].t;
     s->step = (wr_step){.op = WR_OP_PAGED_ATTENTION,
                         .args = &s->args,
                         .in = s->tensors,
-                        .n_in = 6 + c->sinks,
+                        .n_in = 6 + c->sinks + (c->half > 0),
                         .device = c->hopper ? wr_emulate_traits() : wr_emulate_traits_plain()};
     return s;
 }
 
 static void close_stage(stage *s) {
     for (int i = 0; i < 7; i++) free_cloth(&s->in[i]);
+    free_cloth(&s->table);
     free(s);
 }
 
@@ -319,7 +342,7 @@ static void keys_on_no_page_are_not_seen(void **state) {
     }
 }
 
-static void pools_without_alignment_are_right(void **state) {
+static void queries_without_alignment_are_right(void **state) {
     (void)state;
     for (int d = 80; d <= 128; d += 48)
         check_scene((scene){.d = d,
@@ -329,6 +352,38 @@ static void pools_without_alignment_are_right(void **state) {
                             .sinks = true,
                             .n_rows = 3,
                             .rows = {{0, 300}, {1, 9}, {0, 10}}});
+}
+
+/* Rotated before, and by the kernel: the same bits; also as columns of a wider matrix. */
+static void ropes_are_right(void **state) {
+    (void)state;
+    static const struct {
+        int d, half;
+        bool interleaved;
+        weir_dtype q;
+    } cases[] = {{128, 64, false, F32}, {64, 16, false, F32},    {96, 48, true, F32},
+                 {80, 12, true, BF16},  {256, 128, false, BF16}, {128, 32, false, F16}};
+    for (int i = 0; i < COUNT(cases); i++)
+        check_scene((scene){.d = cases[i].d,
+                            .kv_heads = 1,
+                            .group = i % 2 ? 8 : 4,
+                            .half = cases[i].half,
+                            .interleaved = cases[i].interleaved,
+                            .wide = i % 2,
+                            .sinks = i % 2,
+                            .hopper = true,
+                            .q = cases[i].q,
+                            .n_rows = 7,
+                            .rows = {{0, 130}, {0, 131}, {0, 132}, {0, 133}, {0, 134}, {0, 135}, {1, 9}}});
+    /* The prefill kernel. */
+    for (int d = 64; d <= 256; d += 64) {
+        scene c = {.d = d, .kv_heads = 1, .group = 2, .half = d / 2, .wide = true, .hopper = true, .q = F32};
+        for (int i = 0; i < 66; i++) c.rows[c.n_rows++] = (row){0, 70 + i};
+        if (d != 192) check_scene(c);
+    }
+    /* What the fast kernels do not take: a half that is no multiple of 8. */
+    check_plain(
+        (scene){.d = 64, .kv_heads = 1, .group = 2, .half = 12, .q = F32, .n_rows = 2, .rows = {{0, 130}, {1, 3}}});
 }
 
 static void a_row_has_the_same_bits_alone(void **state) {
@@ -349,6 +404,8 @@ static void long_contexts_are_right(void **state) {
     check_scene((scene){.d = 64, .kv_heads = 1, .group = 4, .n_rows = 3, .rows = {{0, 1023}, {0, 1024}, {1, 2600}}});
     check_scene((scene){.d = 64, .kv_heads = 1, .group = 1, .n_rows = 2, .rows = {{0, 4095}, {0, 4300}}});
     check_scene((scene){.d = 256, .kv_heads = 1, .group = 2, .n_rows = 2, .rows = {{0, 1023}, {0, 2100}}});
+    /* So many spans that the merge kernel has to do it. */
+    check_scene((scene){.d = 256, .kv_heads = 1, .group = 1, .n_rows = 1, .rows = {{0, 7900}}});
 }
 
 /* With the prefill kernel behind the same schedule. */
@@ -473,6 +530,7 @@ static void tiles_are_cut_while_there_is_room(void **state) {
     enum { ROWS = 8 };
     static int32_t seq[ROWS], pos[ROWS], start[ROWS], end[ROWS], tiles[ROWS * 4];
     static wr_attn_item items[ROWS * 8], cuts[ROWS];
+    static uint32_t arrived[ROWS];
     static wr_attn_schedule head;
     for (int i = 0; i < ROWS; i++) seq[i] = 0, pos[i] = 1000 + i;
     wr_attn_schedule_params params = {.row_seq = seq,
@@ -480,6 +538,8 @@ static void tiles_are_cut_while_there_is_room(void **state) {
                                       .schedule = &head,
                                       .items = items,
                                       .cuts = cuts,
+                                      .arrived = arrived,
+                                      .value_dim = 128,
                                       .run_start = start,
                                       .run_end = end,
                                       .tiles = tiles,
@@ -520,7 +580,8 @@ int main(void) {
         cmocka_unit_test(windows_caps_and_sinks_are_right),
         cmocka_unit_test(rows_that_see_nothing_give_zero),
         cmocka_unit_test(keys_on_no_page_are_not_seen),
-        cmocka_unit_test(pools_without_alignment_are_right),
+        cmocka_unit_test(queries_without_alignment_are_right),
+        cmocka_unit_test(ropes_are_right),
         cmocka_unit_test(a_row_has_the_same_bits_alone),
         cmocka_unit_test(long_contexts_are_right),
         cmocka_unit_test(runs_of_many_rows_have_the_reference_bits),

@@ -1,7 +1,8 @@
-/* Prefill attention over pages on the emulated card: the bits of the decode kernel for every row, and the CPU
+/* Prefill attention over pages on the emulated card: the bits of the reference kernel for every row, and the CPU
  * reference's values, over head sizes, groups, runs, windows, caps, sinks, missing pages and types. */
 #include "step_test.h"
 
+#include "array/kv.h"
 #include "cuda/attention.h"
 
 #define F32  WEIR_DTYPE_F32
@@ -29,7 +30,6 @@ typedef struct stage {
     wr_step step;
     wr_tensor tensors[7];
     wr_attn_schedule schedule;
-    wr_attn_item items[MAX_ROWS];
     wr_attn_prefill_item prefill[MAX_ROWS];
     wr_attn_params params;
 } stage;
@@ -53,10 +53,12 @@ static void fill_pages(const scene *c, stage *s) {
             table[i * MAX_PAGES + page] = c->missing && page == c->missing ? (i % 2 ? -1 : 1 << 20) : at;
             for (int kv = 0; kv < 2; kv++) {
                 const wr_tensor *t = &s->in[1 + kv].t;
-                int64_t row = t->shape[2] * t->shape[3];
+                int64_t columns = kv ? c->e : c->d, row = t->shape[2] * columns;
                 for (int key = page * 64; key < page * 64 + 64 && key < n_keys; key++)
                     for (int64_t j = 0; j < row; j++)
-                        put_float(t, (at * 64 + key % 64) * row + j,
+                        put_float(t,
+                                  wr_kv_row(true, at, key % 64, j / columns, 64, t->shape[2], t->shape[3]) +
+                                      wr_kv_column(true, key % 64, j % columns),
                                   (float)(mix((uint64_t)(((i * 7 + kv) * 100000 + key) * row + j)) >> 40) * 0x1p-23f -
                                       1);
             }
@@ -68,15 +70,18 @@ static stage *open_stage(const scene *c) {
     stage *s = calloc(1, sizeof *s);
     while (s->n_runs < MAX_RUNS && c->runs[s->n_runs].n_rows) s->n_rows += c->runs[s->n_runs++].n_rows;
     int64_t heads = c->kv_heads * c->group, q[] = {s->n_rows, heads, c->d},
-            k[] = {s->n_runs * MAX_PAGES, 64, c->kv_heads, c->d}, v[] = {s->n_runs * MAX_PAGES, 64, c->kv_heads, c->e};
+            k[] = {s->n_runs * MAX_PAGES, 64, c->kv_heads, wr_kv_columns(true, c->d)},
+            v[] = {s->n_runs * MAX_PAGES, 64, c->kv_heads, wr_kv_columns(true, c->e)};
     s->args = (wr_attention_args){.scale = 3 / sqrtf((float)c->d),
                                   .softcap = c->softcap,
                                   .causal = true,
                                   .has_sinks = c->sinks,
-                                  .window = c->window};
+                                  .tiled = true,
+                                  .window = c->window,
+                                  .value_dim = c->e};
     s->in[0] = new_input(c->q_dtype, 3, q, NULL, c->skew);
-    s->in[1] = new_input(BF16, 4, k, NULL, c->skew);
-    s->in[2] = new_input(BF16, 4, v, NULL, c->skew);
+    s->in[1] = new_input(BF16, 4, k, NULL, 0);
+    s->in[2] = new_input(BF16, 4, v, NULL, 0);
     s->in[3] = new_ints(s->n_runs, MAX_PAGES);
     s->in[4] = new_ints(s->n_rows, 0);
     s->in[5] = new_ints(s->n_rows, 0);
@@ -100,12 +105,16 @@ static stage *open_stage(const scene *c) {
     s->params = (wr_attn_params){.q = s->in[0].t.data,
                                  .k = s->in[1].t.data,
                                  .v = s->in[2].t.data,
+                                 .q_row = heads * c->d,
+                                 .q_head = c->d,
+                                 .tiled = true,
+                                 .k_columns = (int32_t)k[3],
+                                 .v_columns = (int32_t)v[3],
                                  .table = s->in[3].t.data,
                                  .row_seq = s->in[4].t.data,
                                  .row_pos = s->in[5].t.data,
                                  .sinks = c->sinks ? s->in[6].t.data : NULL,
                                  .schedule = &s->schedule,
-                                 .items = s->items,
                                  .prefill = s->prefill,
                                  .n_pages = s->n_runs * MAX_PAGES,
                                  .max_pages = MAX_PAGES,
@@ -168,42 +177,12 @@ static void run_prefill(const scene *c, stage *s, const cloth *out) {
     assert_int_equal(s->schedule.prefill_done, 0);
 }
 
-/* The span that holds a block, as attention.cuh says. */
-static int span_of_block(int block) {
-    return block < 4 ? block : block < 32 ? 4 + (block - 4) / 2 : 18 + (block - 32) / 4;
-}
-
-/* Each token alone. */
-static void run_decode(const scene *c, stage *s, const cloth *out) {
-    int block = c->d >= 192 ? 64 : 128;
-    char name[40];
-    snprintf(name, sizeof name, "wr_attn_decode_%d_%d_bf16", c->d, c->group > 16 ? 2 : 1);
-    for (int i = 0; i < s->n_rows; i++) {
-        int pos = ((int32_t *)s->in[5].t.data)[i], first = c->window && pos >= c->window ? pos - c->window + 1 : 0;
-        int span = span_of_block(first / block);
-        s->items[i] = (wr_attn_item){.row = i,
-                                     .pos = pos,
-                                     .seq = ((int32_t *)s->in[4].t.data)[i],
-                                     .n_rows = c->group,
-                                     .span = span,
-                                     .n_spans = span_of_block(pos / block) - span + 1,
-                                     .block = first / block,
-                                     .last = pos / block,
-                                     .from = first,
-                                     .to = pos,
-                                     .all_from = first,
-                                     .all_to = pos};
-    }
-    s->schedule.n_items = (uint32_t)s->n_rows;
-    s->params.out = out->t.data;
+/* By the reference kernel. */
+static void run_plain(stage *s, const cloth *out) {
     weir_error err = {0};
-    wr_launch_spec spec = {.kernel = name,
-                           .blocks = 4,
-                           .threads = 128,
-                           .shared_bytes = 227 << 10,
-                           .params = &s->params,
-                           .params_bytes = sizeof s->params};
-    if (wr_launch(NULL, &spec, &err) != WEIR_OK) fail_msg("%s", err.message);
+    s->step.out = out->t;
+    if (row_named(wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION), "ref")->launch(&s->step, NULL, &err) != WEIR_OK)
+        fail_msg("%s", err.message);
     check_canaries(out);
 }
 
@@ -219,17 +198,18 @@ static void check_scene(const scene *c) {
     snprintf(what, sizeof what, "D%d E%d, %d x %d heads, window %d, cap %g, %d rows at %d", c->d, c->e, c->kv_heads,
              c->group, c->window, (double)c->softcap, c->runs[0].n_rows, c->runs[0].pos);
     stage *s = open_stage(c);
-    cloth prefill = new_result(c, s), decode = new_result(c, s), reference = new_result(c, s);
+    cloth prefill = new_result(c, s), plain = new_result(c, s), reference = new_result(c, s);
+    s->step.out = prefill.t;
     run_prefill(c, s, &prefill);
-    run_decode(c, s, &decode);
+    run_plain(s, &plain);
     run_reference(s, &reference);
-    check_equal(&prefill, &decode, what);
+    check_equal(&prefill, &plain, what);
     check_close(&prefill, &reference, 1, 4e-3, what);
-    free_cloth(&prefill), free_cloth(&decode), free_cloth(&reference);
+    free_cloth(&prefill), free_cloth(&plain), free_cloth(&reference);
     close_stage(s);
 }
 
-static void every_head_size_has_the_bits_of_decode(void **state) {
+static void every_head_size_has_the_reference_bits(void **state) {
     (void)state;
     static const int sizes[][2] = {{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 128}, {256, 256}};
     for (int i = 0; i < COUNT(sizes); i++)
@@ -237,7 +217,7 @@ static void every_head_size_has_the_bits_of_decode(void **state) {
             .d = sizes[i][0], .e = sizes[i][1], .kv_heads = 1, .group = 4, .q_dtype = BF16, .runs = {{330, 64}}});
 }
 
-static void every_group_has_the_bits_of_decode(void **state) {
+static void every_group_has_the_reference_bits(void **state) {
     (void)state;
     static const int groups[] = {1, 3, 7, 16};
     for (int i = 0; i < COUNT(groups); i++)
@@ -246,13 +226,13 @@ static void every_group_has_the_bits_of_decode(void **state) {
 }
 
 /* Three spans and more, on both sides of the place where they grow. */
-static void long_contexts_have_the_bits_of_decode(void **state) {
+static void long_contexts_have_the_reference_bits(void **state) {
     (void)state;
     check_scene(&(scene){.d = 64, .e = 64, .kv_heads = 1, .group = 8, .q_dtype = F32, .runs = {{1400, 64}}});
     check_scene(&(scene){.d = 256, .e = 256, .kv_heads = 1, .group = 8, .q_dtype = F32, .runs = {{1270, 64}}});
 }
 
-static void windows_caps_and_sinks_have_the_bits_of_decode(void **state) {
+static void windows_caps_and_sinks_have_the_reference_bits(void **state) {
     (void)state;
     for (int d = 64; d <= 256; d += 192)
         for (int i = 0; i < 4; i++)
@@ -279,7 +259,7 @@ static void missing_pages_are_not_seen(void **state) {
         &(scene){.d = 64, .e = 64, .kv_heads = 1, .group = 8, .q_dtype = BF16, .runs = {{MAX_PAGES * 64 - 9, 64}}});
 }
 
-static void other_types_and_places_have_the_bits_of_decode(void **state) {
+static void other_types_and_places_have_the_reference_bits(void **state) {
     (void)state;
     for (int d = 64; d <= 256; d += 192)
         for (int i = 0; i < 3; i++)
@@ -300,6 +280,7 @@ static void a_step_without_prefill_writes_nothing(void **state) {
     scene c = {.d = 64, .e = 64, .kv_heads = 2, .group = 4, .q_dtype = BF16, .runs = {{0, 64}}};
     stage *s = open_stage(&c);
     cloth out = new_result(&c, s);
+    s->step.out = out.t;
     memset(out.t.data, CANARY, (size_t)size_of(&out.t) * 2);
     c.runs[0].n_rows = 0, s->n_runs = 0;
     run_prefill(&c, s, &out);
@@ -312,6 +293,8 @@ static void only_steps_that_the_kernels_serve_are_taken(void **state) {
     (void)state;
     scene c = {.d = 64, .e = 64, .kv_heads = 2, .group = 4, .q_dtype = BF16, .runs = {{0, 64}}};
     stage *s = open_stage(&c);
+    cloth out = new_result(&c, s);
+    s->step.out = out.t;
     assert_int_equal(wr_attn_prefill_tile(&s->step), 32);
     s->step.device = wr_emulate_traits_plain();
     assert_int_equal(wr_attn_prefill_tile(&s->step), 0);
@@ -325,22 +308,23 @@ static void only_steps_that_the_kernels_serve_are_taken(void **state) {
     s->tensors[1].shape[1] = s->tensors[2].shape[1] = 32;
     assert_int_equal(wr_attn_prefill_tile(&s->step), 0);
     s->tensors[1].shape[1] = s->tensors[2].shape[1] = 64;
-    s->tensors[1].shape[3] = 72;
+    s->tensors[0].shape[2] = 72;
     assert_int_equal(wr_attn_prefill_tile(&s->step), 0);
-    s->tensors[1].shape[3] = 64;
+    s->tensors[0].shape[2] = 64;
     s->tensors[0].shape[1] = 2 * 129;
     assert_int_equal(wr_attn_prefill_tile(&s->step), 0);
+    free_cloth(&out);
     close_stage(s);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_head_size_has_the_bits_of_decode),
-        cmocka_unit_test(every_group_has_the_bits_of_decode),
-        cmocka_unit_test(long_contexts_have_the_bits_of_decode),
-        cmocka_unit_test(windows_caps_and_sinks_have_the_bits_of_decode),
+        cmocka_unit_test(every_head_size_has_the_reference_bits),
+        cmocka_unit_test(every_group_has_the_reference_bits),
+        cmocka_unit_test(long_contexts_have_the_reference_bits),
+        cmocka_unit_test(windows_caps_and_sinks_have_the_reference_bits),
         cmocka_unit_test(missing_pages_are_not_seen),
-        cmocka_unit_test(other_types_and_places_have_the_bits_of_decode),
+        cmocka_unit_test(other_types_and_places_have_the_reference_bits),
         cmocka_unit_test(a_step_without_prefill_writes_nothing),
         cmocka_unit_test(only_steps_that_the_kernels_serve_are_taken),
     };

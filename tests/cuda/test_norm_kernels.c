@@ -1,4 +1,4 @@
-/* Norms, rotary embedding, KV pages and convolution on the emulated card against the CPU's reference, which computes in
+/* Norms, rotary embedding and convolution on the emulated card against the CPU's reference, which computes in
  * double. Norms add n squares in f32 over at least 32 lanes: (n / 32 + 20) 2^-24 of their sum at most. */
 #include "cuda/rows_test.h"
 
@@ -175,42 +175,6 @@ static void test_rope_takes_reversed_axes_and_a_shared_table_row(void **state) {
     free_tensor(&room), free_tensor(&table), free_tensor(&want), free_tensor(&step.out);
 }
 
-/* ---- KV pages ---- */
-
-static void check_kv(weir_dtype page_type, weir_dtype type, int64_t groups, int64_t width, int shift) {
-    wr_tensor pages = SHIFTED(page_type, shift, 5, 4, groups, width), x = SHIFTED(type, shift, 8, groups, width);
-    wr_tensor table = TENSOR(WEIR_DTYPE_I32, 2, 3), seqs = TENSOR(WEIR_DTYPE_I32, 8), at = TENSOR(WEIR_DTYPE_I32, 8);
-    static const int32_t blocks[] = {4, 0, 9, 2, -1, 1};
-    /* Padding, positions behind the table, a page that is none (9 and -1), a negative position, sequence 2 of 2. */
-    static const int32_t seq[] = {0, 1, -1, 0, 1, 0, 1, 2}, pos[] = {0, 11, 0, 7, 3, 9, 4, 0};
-    memcpy(table.data, blocks, sizeof blocks), memcpy(seqs.data, seq, sizeof seq), memcpy(at.data, pos, sizeof pos);
-    ((int32_t *)at.data)[7] = -1;
-    fill(&x, 7, 1);
-    wr_step step = {.op = WR_OP_KV_WRITE, .n_in = 5, .in = (wr_tensor[]){pages, x, table, seqs, at}, .out = pages};
-    FOR_EACH_FITTING(row, wr_cuda_norm_rows(WR_OP_KV_WRITE), &step) {
-        fill(&pages, 8, 1);
-        wr_tensor want = new_tensor(page_type, 0, 4, pages.shape);
-        memcpy(want.data, pages.data, tensor_bytes(&pages));
-        wr_step plain = step;
-        plain.out = want;
-        wr_cpu_ref(WR_OP_KV_WRITE)(&plain, 0, 1);
-        run_row(row, &step, 0);
-        compare_bits(row, &step, &want);
-        free_tensor(&want);
-    }
-    free_tensor(&pages), free_tensor(&x), free_tensor(&table), free_tensor(&seqs), free_tensor(&at);
-}
-
-static void test_kv_write_puts_rows_in_their_places_and_nothing_else(void **state) {
-    (void)state;
-    for (int t = 0; t < 3; t++)
-        for (int u = 0; u < 3; u++) {
-            check_kv(floats[t], floats[u], 2, 64, 0);
-            check_kv(floats[t], floats[u], 1, 8, 1);
-            check_kv(floats[t], floats[u], 3, 7, 0);
-        }
-}
-
 /* ---- convolution ---- */
 
 static void check_conv(weir_dtype type, int64_t batches, int64_t length, int64_t channels, int64_t outputs,
@@ -249,7 +213,6 @@ int main(void) {
         cmocka_unit_test(test_rope_tables_are_right_to_a_millionth_at_positions_to_2_20),
         cmocka_unit_test(test_rope_rotates_both_ways_all_or_part_of_a_head),
         cmocka_unit_test(test_rope_takes_reversed_axes_and_a_shared_table_row),
-        cmocka_unit_test(test_kv_write_puts_rows_in_their_places_and_nothing_else),
         cmocka_unit_test(test_conv1d_pads_strides_dilates_and_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
  *     o = o exp(m - m').
  *   - y = o / l, and 0 when l is 0.
  * So a row depends on its own query, keys and position only, never on its neighbours or on the number of rows. */
+#include "array/kv.h"
 #include "cpu/ref/kernels.h"
 #include "cpu/ref/util.h"
 
@@ -27,32 +28,34 @@ typedef struct row_state {
 
 /* Where the keys and values of one row and head lie. */
 typedef struct source {
-    const wr_tensor *q, *k, *v;
-    int64_t q_at, q_stride, k_dim_stride, v_dim_stride, head_dim;
-    int64_t k_at, v_at;                    /* offset of the head */
-    int64_t k_key_stride, v_key_stride;    /* of a key (within a page) */
-    const int32_t *pages;                  /* NULL: not paged */
-    int64_t page_size, n_pages, max_pages; /* paged */
-    int64_t k_page_stride, v_page_stride;  /* paged */
-    const wr_tensor *mask;                 /* NULL: none */
+    double *q; /* [head_dim] */
+    const wr_tensor *k, *v;
+    int64_t k_dim_stride, v_dim_stride, head_dim;
+    int64_t k_at, v_at;                 /* offset of the head */
+    int64_t k_key_stride, v_key_stride; /* of a key */
+    const int32_t *pages;               /* NULL: not paged, and the strides above count */
+    int64_t max_pages, head;            /* paged */
+    bool tiled;
+    const wr_tensor *mask; /* NULL: none */
     int64_t mask_at, mask_stride;
 } source;
 
 /* Offsets of key j; false when it does not exist. */
 static bool locate(const source *s, int64_t j, int64_t *k_at, int64_t *v_at) {
-    *k_at = s->k_at;
-    *v_at = s->v_at;
-    if (s->pages) {
-        if (s->page_size == 0 || j / s->page_size >= s->max_pages) return false;
-        int64_t page = s->pages[j / s->page_size];
-        if (page < 0 || page >= s->n_pages) return false;
-        *k_at += page * s->k_page_stride;
-        *v_at += page * s->v_page_stride;
-        j %= s->page_size;
-    }
-    *k_at += j * s->k_key_stride;
-    *v_at += j * s->v_key_stride;
+    *k_at = s->k_at + j * s->k_key_stride;
+    *v_at = s->v_at + j * s->v_key_stride;
+    if (!s->pages) return true;
+    int64_t page_size = s->k->shape[1], heads = s->k->shape[2];
+    if (page_size == 0 || j / page_size >= s->max_pages) return false;
+    int64_t page = s->pages[j / page_size];
+    if (page < 0 || page >= s->k->shape[0]) return false;
+    *k_at = wr_kv_row(s->tiled, page, j % page_size, s->head, page_size, heads, s->k->shape[3]);
+    *v_at = wr_kv_row(s->tiled, page, j % page_size, s->head, page_size, heads, s->v->shape[3]);
     return true;
+}
+/* How far behind the row's offset column d of key j lies. */
+static int64_t column(const source *s, int64_t j, int64_t d, int64_t stride) {
+    return s->tiled ? wr_kv_column(true, j, d) : d * stride;
 }
 
 /* Score of key j; -inf when it is not visible. */
@@ -64,8 +67,7 @@ static double score_of(const source *s, const wr_attention_args *a, int64_t j, i
     if (added == -INFINITY) return -INFINITY;
     double dot = 0;
     for (int64_t d = 0; d < s->head_dim; d++)
-        dot += (double)wr_load_f32(s->q->data, s->q->dtype, s->q_at + d * s->q_stride) *
-               (double)wr_load_f32(s->k->data, s->k->dtype, k_at + d * s->k_dim_stride);
+        dot += s->q[d] * (double)wr_load_f32(s->k->data, s->k->dtype, k_at + column(s, j, d, s->k_dim_stride));
     double score = (double)a->scale * dot;
     if (a->softcap > 0) score = a->softcap * tanh(score / a->softcap);
     return score + added;
@@ -91,7 +93,7 @@ static void visit_block(row_state *row, const source *s, const wr_attention_args
         double p = exp(scores[j - first] - best);
         row->l += p;
         for (int64_t e = 0; e < row->n_values; e++)
-            row->o[e] += p * wr_load_f32(s->v->data, s->v->dtype, v_at[j - first] + e * s->v_dim_stride);
+            row->o[e] += p * wr_load_f32(s->v->data, s->v->dtype, v_at[j - first] + column(s, j, e, s->v_dim_stride));
     }
 }
 
@@ -116,7 +118,14 @@ static void attend(row_state *row, const source *s, const wr_attention_args *a, 
 }
 
 size_t wr_ref_attention_scratch(const wr_step *step, int n_threads) {
-    return (size_t)step->out.shape[step->out.n_dims - 1] * sizeof(double) * (size_t)n_threads;
+    const wr_tensor *q = &step->in[0], *out = &step->out;
+    return (size_t)(out->shape[out->n_dims - 1] + q->shape[q->n_dims - 1]) * sizeof(double) * (size_t)n_threads;
+}
+/* A thread's part of it: the row, and behind it s->q. */
+static row_state open_row(const wr_step *step, source *s, int64_t n_values, int thread) {
+    double *own = (double *)step->scratch + (n_values + s->head_dim) * thread;
+    s->q = own + n_values;
+    return (row_state){.n_values = n_values, .o = own};
 }
 
 /* q [B, H, L, D], k [B, G, S, D], v [B, G, S, E]. */
@@ -127,22 +136,22 @@ void wr_ref_attention(const wr_step *step, int thread, int n_threads) {
     const wr_tensor *sinks = a->has_sinks ? &step->in[3 + a->has_mask] : NULL;
     int64_t heads = q->shape[1], length = q->shape[2], n_keys = k->shape[2], begin, end;
     if (wr_tensor_size(out) == 0) return;
-    row_state row = {.n_values = v->shape[3], .o = (double *)step->scratch + v->shape[3] * thread};
     wr_share(q->shape[0] * heads * length, thread, n_threads, &begin, &end);
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t l = unit % length, h = unit / length % heads, b = unit / length / heads;
         int64_t g = h / (heads / k->shape[1]), position = l + n_keys - length, first = 0, last = n_keys;
-        source s = {.q = q,
-                    .k = k,
+        source s = {.k = k,
                     .v = v,
-                    .q_stride = q->strides[3],
                     .k_dim_stride = k->strides[3],
                     .v_dim_stride = v->strides[3],
                     .head_dim = q->shape[3],
                     .k_key_stride = k->strides[2],
                     .v_key_stride = v->strides[2],
                     .mask = mask};
-        s.q_at = b * q->strides[0] + h * q->strides[1] + l * q->strides[2];
+        row_state row = open_row(step, &s, v->shape[3], thread);
+        for (int64_t d = 0; d < s.head_dim; d++)
+            s.q[d] = wr_load_f32(q->data, q->dtype,
+                                 b * q->strides[0] + h * q->strides[1] + l * q->strides[2] + d * q->strides[3]);
         s.k_at = b * k->strides[0] + g * k->strides[1];
         s.v_at = b * v->strides[0] + g * v->strides[1];
         if (mask) {
@@ -157,40 +166,33 @@ void wr_ref_attention(const wr_step *step, int thread, int n_threads) {
     }
 }
 
-/* q [T, H, D]; pages [P, page, G, D or E], contiguous. */
+/* q [T, H, D], strided where it is rotated here; pages [P, page, G, C], contiguous. */
 void wr_ref_paged_attention(const wr_step *step, int thread, int n_threads) {
     const wr_attention_args *a = step->args;
     const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2], *table = &step->in[3], *out = &step->out;
+    const wr_tensor *rope = a->has_rope ? &step->in[6 + a->has_sinks] : NULL;
     const int32_t *row_seq = step->in[4].data, *row_pos = step->in[5].data;
     const float *sinks = a->has_sinks ? step->in[6].data : NULL;
-    int64_t heads = q->shape[1], groups = k->shape[2], head_dim = q->shape[2], n_values = v->shape[3], begin, end;
+    int64_t heads = q->shape[1], groups = k->shape[2], n_values = out->shape[2], begin, end;
     if (wr_tensor_size(out) == 0) return;
-    row_state row = {.n_values = n_values, .o = (double *)step->scratch + n_values * thread};
     wr_share(q->shape[0] * heads, thread, n_threads, &begin, &end);
     for (int64_t unit = begin; unit < end; unit++) {
-        int64_t t = unit / heads, h = unit % heads, g = h / (heads / groups), seq = row_seq[t], pos = row_pos[t];
+        int64_t t = unit / heads, h = unit % heads, seq = row_seq[t], pos = row_pos[t];
         if (seq < 0 || seq >= table->shape[0]) {
             for (int64_t e = 0; e < n_values; e++) wr_store_f32(out->data, out->dtype, unit * n_values + e, 0);
             continue;
         }
-        source s = {.q = q,
-                    .k = k,
+        source s = {.k = k,
                     .v = v,
-                    .q_at = unit * head_dim,
-                    .q_stride = 1,
                     .k_dim_stride = 1,
                     .v_dim_stride = 1,
-                    .head_dim = head_dim,
-                    .k_at = g * head_dim,
-                    .v_at = g * n_values,
-                    .k_key_stride = groups * head_dim,
-                    .v_key_stride = groups * n_values,
+                    .head_dim = q->shape[2],
                     .pages = (const int32_t *)table->data + seq * table->shape[1],
-                    .page_size = k->shape[1],
-                    .n_pages = k->shape[0],
                     .max_pages = table->shape[1],
-                    .k_page_stride = k->shape[1] * groups * head_dim,
-                    .v_page_stride = k->shape[1] * groups * n_values};
+                    .head = h / (heads / groups),
+                    .tiled = a->tiled};
+        row_state row = open_row(step, &s, n_values, thread);
+        for (int64_t d = 0; d < s.head_dim; d++) s.q[d] = wr_ref_rotated(q, rope, a->interleaved, t, h, d);
         int64_t first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0;
         attend(&row, &s, a, first, pos + 1, sinks ? &sinks[h] : NULL, out, unit * n_values, 1);
     }

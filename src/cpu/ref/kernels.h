@@ -52,11 +52,15 @@ void wr_ref_norm(const wr_step *step, int thread, int n_threads); /* RMS_NORM LA
 void wr_ref_rope_table(const wr_step *step, int thread, int n_threads);
 void wr_ref_rope(const wr_step *step, int thread, int n_threads);
 void wr_ref_kv_write(const wr_step *step, int thread, int n_threads);
+void wr_ref_kv_append(const wr_step *step, int thread, int n_threads);
+/* x[t, h, d] of x [T, H, D] after ROPE by table (NULL: as it is), rounded to x's dtype. */
+float wr_ref_rotated(const wr_tensor *x, const wr_tensor *table, bool interleaved, int64_t t, int64_t h, int64_t d);
 void wr_ref_conv1d(const wr_step *step, int thread, int n_threads);
 
 /* attention.c */
 void wr_ref_attention(const wr_step *step, int thread, int n_threads);
 void wr_ref_paged_attention(const wr_step *step, int thread, int n_threads);
-size_t wr_ref_attention_scratch(const wr_step *step, int n_threads); /* one output row a thread, in double */
+size_t wr_ref_attention_scratch(const wr_step *step,
+                                int n_threads); /* a row of q and of the output a thread, in double */
 
 #endif

@@ -51,6 +51,7 @@ wr_kernel wr_cpu_ref(wr_op_id op) {
     case WR_OP_ROPE: return wr_ref_rope;
     case WR_OP_ATTENTION: return wr_ref_attention;
     case WR_OP_KV_WRITE: return wr_ref_kv_write;
+    case WR_OP_KV_APPEND: return wr_ref_kv_append;
     case WR_OP_STORE: return wr_ref_store;
     case WR_OP_PAGED_ATTENTION: return wr_ref_paged_attention;
     case WR_OP_CONV1D: return wr_ref_conv1d;

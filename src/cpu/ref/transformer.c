@@ -1,4 +1,5 @@
 /* Norms, rotary embedding, KV pages, convolution: double inside, one rounding at the end. */
+#include "array/kv.h"
 #include "cpu/ref/kernels.h"
 #include "cpu/ref/util.h"
 
@@ -48,35 +49,41 @@ void wr_ref_rope_table(const wr_step *step, int thread, int n_threads) {
     }
 }
 
+float wr_ref_rotated(const wr_tensor *x, const wr_tensor *table, bool interleaved, int64_t t, int64_t h, int64_t d) {
+    int64_t from = t * x->strides[0] + h * x->strides[1], half = table ? table->shape[2] : 0;
+    float own = wr_load_f32(x->data, x->dtype, from + d * x->strides[2]);
+    if (d >= 2 * half) return own;
+    bool second = interleaved ? d % 2 : d >= half;
+    int64_t i = interleaved ? d / 2 : d % half, pair = interleaved ? d ^ 1 : second ? d - half : d + half;
+    int64_t at = t * table->strides[0] + i * table->strides[2];
+    double c = wr_load_f32(table->data, table->dtype, at);
+    double s = wr_load_f32(table->data, table->dtype, at + table->strides[1]);
+    double other = wr_load_f32(x->data, x->dtype, from + pair * x->strides[2]);
+    double rounded[1];
+    wr_store_f64(rounded, x->dtype, 0, second ? own * c + other * s : own * c - other * s);
+    return wr_load_f32(rounded, x->dtype, 0);
+}
+
 void wr_ref_rope(const wr_step *step, int thread, int n_threads) {
     bool interleaved = ((const wr_rope_args *)step->args)->interleaved;
     const wr_tensor *x = &step->in[0], *table = &step->in[1], *out = &step->out; /* x [T, H, D], table [T, 2, half] */
-    int64_t heads = x->shape[1], half = table->shape[2], begin, end;
+    int64_t heads = x->shape[1], begin, end;
     wr_share(x->shape[0] * heads, thread, n_threads, &begin, &end);
     for (int64_t unit = begin; unit < end; unit++) {
-        int64_t t = unit / heads, h = unit % heads;
-        int64_t from = t * x->strides[0] + h * x->strides[1], to = t * out->strides[0] + h * out->strides[1];
-        for (int64_t i = 0; i < half; i++) {
-            int64_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + half;
-            int64_t at = t * table->strides[0] + i * table->strides[2];
-            double c = wr_load_f32(table->data, table->dtype, at);
-            double s = wr_load_f32(table->data, table->dtype, at + table->strides[1]);
-            double a = wr_load_f32(x->data, x->dtype, from + first * x->strides[2]);
-            double b = wr_load_f32(x->data, x->dtype, from + second * x->strides[2]);
-            wr_store_f64(out->data, out->dtype, to + first * out->strides[2], a * c - b * s);
-            wr_store_f64(out->data, out->dtype, to + second * out->strides[2], b * c + a * s);
-        }
-        for (int64_t i = 2 * half; i < x->shape[2]; i++)
-            wr_store_f32(out->data, out->dtype, to + i * out->strides[2],
-                         wr_load_f32(x->data, x->dtype, from + i * x->strides[2]));
+        int64_t t = unit / heads, h = unit % heads, to = t * out->strides[0] + h * out->strides[1];
+        for (int64_t d = 0; d < x->shape[2]; d++)
+            wr_store_f32(out->data, out->dtype, to + d * out->strides[2],
+                         wr_ref_rotated(x, table, interleaved, t, h, d));
     }
 }
 
-/* Rows whose sequence, page or position does not exist are skipped. */
-void wr_ref_kv_write(const wr_step *step, int thread, int n_threads) {
-    const wr_tensor *pages = &step->out, *x = &step->in[1], *table = &step->in[2];
-    const int32_t *row_seq = step->in[3].data, *row_pos = step->in[4].data;
-    int64_t page_size = pages->shape[1], width = pages->shape[2] * pages->shape[3], begin, end;
+/* Rows of x into pages; those whose sequence, page or position does not exist are skipped. rows: block table,
+ * sequences, positions; rope: NULL or the table that rotates them first. */
+static void write_rows(const wr_tensor *pages, const wr_tensor *x, const wr_tensor *rows, const wr_kv_args *args,
+                       const wr_tensor *rope, int thread, int n_threads) {
+    const wr_tensor *table = &rows[0];
+    const int32_t *row_seq = rows[1].data, *row_pos = rows[2].data;
+    int64_t page_size = pages->shape[1], heads = pages->shape[2], columns = pages->shape[3], begin, end;
     if (wr_tensor_size(pages) == 0) return;
     wr_share(x->shape[0], thread, n_threads, &begin, &end);
     for (int64_t t = begin; t < end; t++) {
@@ -84,11 +91,24 @@ void wr_ref_kv_write(const wr_step *step, int thread, int n_threads) {
         if (seq < 0 || seq >= table->shape[0] || pos < 0 || pos / page_size >= table->shape[1]) continue;
         int64_t page = ((const int32_t *)table->data)[seq * table->shape[1] + pos / page_size];
         if (page < 0 || page >= pages->shape[0]) continue;
-        int64_t to = (page * page_size + pos % page_size) * width;
-        for (int64_t g = 0; g < pages->shape[2]; g++)
-            wr_ref_cast_run(wr_at(pages, to + g * pages->shape[3]), pages->dtype, 1,
-                            wr_at(x, t * x->strides[0] + g * x->strides[1]), x->dtype, x->strides[2], pages->shape[3]);
+        for (int64_t g = 0; g < heads; g++) {
+            int64_t to = wr_kv_row(args->tiled, page, pos % page_size, g, page_size, heads, columns);
+            for (int64_t d = 0; d < x->shape[2]; d++)
+                wr_store_f32(pages->data, pages->dtype, to + wr_kv_column(args->tiled, pos % page_size, d),
+                             wr_ref_rotated(x, rope, args->interleaved, t, g, d));
+        }
     }
+}
+
+void wr_ref_kv_write(const wr_step *step, int thread, int n_threads) {
+    write_rows(&step->out, &step->in[1], &step->in[2], step->args, NULL, thread, n_threads);
+}
+
+void wr_ref_kv_append(const wr_step *step, int thread, int n_threads) {
+    const wr_kv_args *args = step->args;
+    const wr_tensor *in = step->in, *rope = args->has_rope ? &in[7] : NULL;
+    write_rows(&in[0], &in[2], &in[4], args, rope, thread, n_threads);
+    write_rows(&in[1], &in[3], &in[4], args, NULL, thread, n_threads);
 }
 
 /* x [B, L, C], w [O, kernel, C/groups], y [B, L', O]. */

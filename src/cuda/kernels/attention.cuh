@@ -20,12 +20,12 @@
 #define WR_CUDA_KERNELS_ATTENTION_CUH
 
 #include "cuda/kernels/attention.h"
-#include "cuda/kernels/device.cuh"
+#include "cuda/kernels/eights.cuh"
 
 #define WR_ATTN_NONE wr_bits_f32(0xFF800000u) /* -inf */
 
 /* Keys of a softmax block. */
-WR_DEVICE constexpr int wr_attn_block(int head_dim) { return head_dim >= 192 ? 64 : 128; }
+WR_DEVICE constexpr int wr_attn_block(int head_dim) { return WR_ATTN_BLOCK(head_dim); }
 
 /* ---- spans ----
  * Short ones first, so that a short context is shared by several multiprocessors; long ones later, so that there are
@@ -98,6 +98,9 @@ WR_DEVICE float wr_attn_inverse(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
 
 /* ---- types ---- */
 
+WR_DEVICE int wr_attn_dtype(int type) {
+    return type == WR_ATTN_F32 ? WEIR_DTYPE_F32 : type == WR_ATTN_BF16 ? WEIR_DTYPE_BF16 : WEIR_DTYPE_F16;
+}
 /* Two weights in the type of v; kv_type WR_ATTN_BF16 or WR_ATTN_F16. */
 template <int KV> WR_DEVICE u32 wr_attn_pack(float lo, float hi) {
     return KV == WR_ATTN_F16 ? wr_pack_f16(lo, hi) : wr_pack_bf16(lo, hi);
@@ -119,10 +122,13 @@ WR_DEVICE void wr_attn_store(void *p, i64 at, int type, float x) {
     else
         ((u16 *)p)[at] = type == WR_ATTN_BF16 ? wr_f32_to_bf16(x) : wr_f32_to_f16(x);
 }
-/* Elements at, at + 1 of q in the type of the keys, rounded once. */
-template <int KV> WR_DEVICE u32 wr_attn_load_q2(const void *p, i64 at, int type) {
-    if (type == KV) return (u32)((const u16 *)p)[at] | (u32)((const u16 *)p)[at + 1] << 16;
-    return wr_attn_pack<KV>(wr_attn_load(p, at, type), wr_attn_load(p, at + 1, type));
+
+/* Lane i has the page of keys 64 (first + i) of the sequence, -1 where there is none. */
+WR_DEVICE i32 wr_attn_pages_from(const wr_attn_params *p, int seq, i64 first) {
+    const i64 i = first + threadIdx.x % 32;
+    if (seq < 0 || seq >= p->n_seqs || i >= p->max_pages) return -1;
+    const i32 page = p->table[(i64)seq * p->max_pages + i];
+    return page < p->n_pages ? page : -1;
 }
 
 #endif

@@ -5,17 +5,33 @@
 #include <stdint.h>
 
 enum {
-    WR_ATTN_PAGE = 64,             /* keys a page on the fast path */
+    WR_ATTN_PAGE = 64,             /* keys a page on the fast path, whose pages are tiled */
     WR_ATTN_TILE_ROWS = 32,        /* query rows (tokens x group) of a decode item at most */
     WR_ATTN_PREFILL_MIN_ROWS = 64, /* a run of so many rows goes to the prefill kernel where there is one */
     WR_ATTN_SCHEDULE_THREADS = 1024,
     WR_ATTN_PART_EXTRA = 4,                 /* floats of a part beside its o: m, l, two unused */
     WR_ATTN_MERGE_UNITS = 128,              /* groups of four columns that a block merges at a time */
     WR_ATTN_MERGE_BYTES = 64 + 9 * 32 * 16, /* shared memory: 128 units lie in nine rows at most, with 32 spans each */
+    /* A cut tile of no more than this is merged by the decode block that finishes it; others by the merge kernel. */
+    WR_ATTN_SMALL_UNITS = 256,
+    WR_ATTN_SMALL_SPANS = 32,
+    WR_ATTN_DECODE_THREADS = 160, /* four warps that compute, one that brings queries, keys and values */
+    WR_ATTN_MAX_STAGES = 12,
 };
 
-/* Whether the decode kernel for `tiles` of 16 rows keeps queries in shared memory of their own. */
-#define WR_ATTN_Q_SHARED(head_dim, block, tiles) ((head_dim) > (block) || ((head_dim) <= 64 && (tiles) == 2))
+/* Shared memory of the decode kernel for head_dim d, value_dim e and `tiles` of 16 query rows: `stages` slots for a
+ * block of keys or values each, then all the rest. */
+#define WR_ATTN_BLOCK(d)             ((d) >= 192 ? 64 : 128)
+#define WR_ATTN_PANELS(d)            (((d) + 63) / 64)
+#define WR_ATTN_SLOT(d, e)           (WR_ATTN_PANELS((d) > (e) ? (d) : (e)) * WR_ATTN_BLOCK(d) * 128)
+#define WR_ATTN_Q_BYTES(d, tiles)    ((tiles)*16 * ((d)*2 + 16))
+#define WR_ATTN_Q_BUFFERS(d)         ((d) > 256 ? 1 : 2)
+#define WR_ATTN_WORK_BYTES(d, tiles) ((tiles)*16 * (WR_ATTN_BLOCK(d) * 2 + 16) + 8 * (tiles)*16 * 4)
+#define WR_ATTN_MOST(a, b)           ((a) > (b) ? (a) : (b))
+#define WR_ATTN_REST(d, tiles)                                                                                         \
+    (WR_ATTN_Q_BUFFERS(d) * WR_ATTN_Q_BYTES(d, tiles) +                                                                \
+     WR_ATTN_MOST(WR_ATTN_WORK_BYTES(d, tiles), WR_ATTN_MERGE_BYTES) + WR_ATTN_JOBS_BYTES + WR_ATTN_BARS_BYTES)
+enum { WR_ATTN_JOBS_BYTES = 2 * 128 + 16, WR_ATTN_BARS_BYTES = 3 * 128 };
 
 typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
 
@@ -39,7 +55,8 @@ typedef struct wr_attn_item {
     int32_t block, last;      /* first and last softmax block of the item; last < block: none */
     int32_t from, to;         /* keys that some query row of the tile sees */
     int32_t all_from, all_to; /* keys that every one of them sees */
-    int32_t unused[3];
+    int32_t counter;          /* of a cut tile that decode blocks merge: the number of its counters; else -1 */
+    int32_t unused[2];
 } wr_attn_item;
 enum { WR_ATTN_ITEM_WORDS = sizeof(wr_attn_item) / 4 };
 
@@ -61,10 +78,14 @@ typedef struct wr_attn_schedule {
     uint32_t unused[24];
 } wr_attn_schedule;
 
-/* One struct for every kernel of the family. q [T, H, D], pages [P, page, G, D or E], out [T, H, E], contiguous. */
+/* One struct for every kernel of the family. q [T, H, D] with strides of rows and heads, pages [P, page, G, columns]
+ * (array/kv.h), out [T, H, E]; all else contiguous. */
 typedef struct wr_attn_params {
     const void *q, *k, *v;
     void *out;
+    int64_t q_row, q_head;
+    const float *rope; /* [T, 2, half]: q is rotated by it; NULL: it is not */
+    int32_t half, interleaved;
     const int32_t *table; /* [n_seqs, max_pages] */
     const int32_t *row_seq, *row_pos;
     const float *sinks; /* NULL: none */
@@ -74,20 +95,24 @@ typedef struct wr_attn_params {
     wr_attn_prefill_item *prefill;
     float *partial;     /* [partial rows, E + WR_ATTN_PART_EXTRA] */
     wr_attn_item *cuts; /* [n_cuts]: any item of each tile that the merge kernel merges */
+    uint32_t *arrived;  /* [counters, G]: items of a tile that are done; 0 between launches */
     int64_t n_pages;    /* P */
     int64_t max_pages;  /* entries of the table a sequence */
     int64_t window;     /* 0: none */
     int32_t page;       /* keys a page */
-    int32_t n_rows;     /* T */
-    int32_t n_heads;    /* H */
-    int32_t kv_heads;   /* G */
-    int32_t group;      /* H / G */
-    int32_t head_dim;   /* D */
-    int32_t value_dim;  /* E */
-    int32_t n_seqs;     /* S */
-    int32_t q_type;     /* wr_attn_type */
-    int32_t kv_type;    /* of k */
-    int32_t v_type;     /* reference kernel only: of v */
+    int32_t tiled;      /* reference kernels only; the others want it */
+    int32_t k_columns, v_columns;
+    int32_t stages;    /* of the decode kernel's ring */
+    int32_t n_rows;    /* T */
+    int32_t n_heads;   /* H */
+    int32_t kv_heads;  /* G */
+    int32_t group;     /* H / G */
+    int32_t head_dim;  /* D */
+    int32_t value_dim; /* E */
+    int32_t n_seqs;    /* S */
+    int32_t q_type;    /* wr_attn_type */
+    int32_t kv_type;   /* of k */
+    int32_t v_type;    /* reference kernel only: of v */
     int32_t out_type;
     int32_t merge_tile;  /* blocks of the merge kernel a tile and KV head */
     uint32_t max_pieces; /* places for items, times G */
@@ -104,6 +129,7 @@ typedef struct wr_attn_schedule_params {
     wr_attn_item *items; /* [max_tiles + max_partial_rows / G] */
     wr_attn_prefill_item *prefill;
     wr_attn_item *cuts;           /* [max_tiles] */
+    uint32_t *arrived;            /* [max_tiles, G] */
     int32_t *run_start, *run_end; /* [T] each: scratch */
     int32_t *tiles;               /* [max_tiles, 4]: row, first, partial, whether it is cut; scratch */
     int64_t n_keys;               /* max_pages * page: positions from here on hold nothing */
@@ -114,6 +140,7 @@ typedef struct wr_attn_schedule_params {
     int32_t n_blocks;     /* grid of the decode kernel */
     int32_t tile_rows;    /* query rows of a decode tile: 16 or 32 */
     int32_t max_tiles;
+    int32_t value_dim;
     uint32_t max_partial_rows;
 } wr_attn_schedule_params;
 

@@ -3,18 +3,18 @@
  *
  * A tile is 128 query rows, tokens x the heads of one KV group (row i: token i / group, head i % group), of one run of
  * one sequence, so K and V are read once for the whole group. The grid is one block a multiprocessor; blocks take
- * tiles from the schedule, longest first. In a block a warpgroup copies K and V into a ring of swizzled tiles (half of
- * it copies the even entries, half the odd ones; a copy is announced as soon as it has landed), and two warpgroups of
- * 64 query rows each compute. Entries of the ring: K0 K1 V0 K2 V1 ... : the scores of block j + 1 are issued before
- * P x V of block j, and the softmax of j + 1 runs under that product. The two warpgroups take turns in issuing, so that
- * one's softmax runs under the other's products. P stays in registers.
+ * tiles from the schedule, longest first. In a block one warp copies K and V in bulk into a ring of tiles, which lie in
+ * the pages as they are wanted here (array/kv.h), and two warpgroups of 64 query rows each compute. Entries of the
+ * ring: K0 K1 V0 K2 V1 ... : the scores of block j + 1 are issued before P x V of block j, and the softmax of j + 1
+ * runs under that product. The two warpgroups take turns in issuing, so that one's softmax runs under the other's
+ * products. P stays in registers.
  *
  * Totals of finished spans: 128 columns in shared memory (touched once per span by the thread that owns them); for
  * E = 256 the other 128 columns lie in global memory, 64 KiB a block that stay in L2.
  *
  * Layouts in shared memory (rows of 128 bytes, swizzled as wr_wgmma_desc says): q [panel of 64 columns][128 rows], K
  * [panel][key] as a K-major operand, V [panel][key] as an MN-major one. Head sizes 80 and 96 use a second panel in
- * part; the product's columns past E are computed on whatever lies there and dropped.
+ * part; the product's columns past E are dropped.
  *
  * Bytes: tiles x keys seen x (D + E) x 2 x G from L2; operations 2 H (D + E) x keys seen by all rows.
  * Measured on 30 November 2026, H200, bf16, causal, TFLOP/s, with decode's spans of that day (128 keys up to 1,024, 256
@@ -28,6 +28,7 @@
  * tried: tensor-map copies instead of cp.async, Q in registers, the next tile's Q under the last block. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/attention_prefill.h"
+#include "cuda/kernels/pages.cuh"
 
 #if WR_HAS_WGMMA
 
@@ -67,70 +68,7 @@ template <int BLOCK> WR_DEVICE prefill_tile find_tile(const wr_attn_params *p, u
     return tile;
 }
 
-/* ---- the warpgroup that copies ---- */
-
-/* One page's 64 rows of one head by 64 threads into panels of BLOCK rows. Rows outside [low, high) become zeros. */
-template <int WIDTH, int BLOCK>
-WR_DEVICE void copy_page(u8 *to, const u8 *from, i64 key_bytes, int low, int high, int thread) {
-    enum { PIECES = WIDTH / 8, EVEN = 64 % PIECES == 0, RISE = EVEN ? 64 / PIECES : 1, TURNS = EVEN ? 8 / RISE : 1 };
-    if (EVEN && low <= 0 && high >= 64 && (u64)from % 16 == 0) {
-        /* The swizzle of a row depends on row % 8 only: few addresses, the rest are constants. */
-        int row = thread / PIECES, piece = thread % PIECES;
-        const u8 *source = from + row * key_bytes + piece * 16;
-        u32 target[TURNS];
-#pragma unroll
-        for (int i = 0; i < TURNS; i++) {
-            int r = row + i * RISE;
-            target[i] = wr_smem(to) + (u32)(piece / 8 * (BLOCK * 128) + r * 128 + ((piece % 8 ^ r) << 4));
-        }
-#pragma unroll 2 /* this warpgroup has few registers */
-        for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int j = 0; j < TURNS; j++) {
-                wr_cp16(target[j] + i * 1024, source);
-                source += RISE * key_bytes;
-            }
-        }
-        return;
-    }
-    bool aligned = (u64)from % 16 == 0;
-#pragma unroll 1
-    for (int i = thread; i < 64 * PIECES; i += 64) {
-        int row = i / PIECES, piece = i % PIECES;
-        bool there = row >= low && row < high;
-        u8 *target = to + piece / 8 * (BLOCK * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4);
-        const u8 *source = there ? from + row * key_bytes + piece * 16 : from;
-        if (aligned) {
-            wr_cp16_or_zero(wr_smem(target), source, there);
-        } else {
-#pragma unroll 1
-            for (int j = 0; j < 8; j++) ((u16 *)target)[j] = there ? ((const u16 *)source)[j] : 0;
-        }
-    }
-}
-
-/* Block `block` of K or V into a slot. Returns a bit for each page that is not there. */
-template <int WIDTH, int BLOCK>
-WR_DEVICE u32 copy_block(const wr_attn_params *p, const prefill_tile *tile, const u8 *pages, int block, u8 *to,
-                         int thread) {
-    i64 key_bytes = (i64)p->kv_heads * (WIDTH * 2);
-    const i32 *table = p->table + tile->item.seq * p->max_pages;
-    u32 missing = 0;
-#pragma unroll 1
-    for (int i = 0; i < BLOCK / WR_ATTN_PAGE; i++) {
-        int number = block * (BLOCK / WR_ATTN_PAGE) + i, key = number * WR_ATTN_PAGE;
-        int page = number < p->max_pages ? table[number] : -1, low = tile->first - key, high = tile->last + 1 - key;
-        if (page < 0 || page >= p->n_pages) {
-            missing |= 1u << i;
-            page = 0;
-            high = 0;
-        }
-        copy_page<WIDTH, BLOCK>(to + i * (WR_ATTN_PAGE * 128),
-                                pages + page * (WR_ATTN_PAGE * key_bytes) + tile->head * (WIDTH * 2), key_bytes, low,
-                                high, thread);
-    }
-    return missing;
-}
+/* ---- the warp that copies ---- */
 
 /* Number n of the block's tiles, for everyone. */
 WR_DEVICE void publish(const wr_attn_params *p, u8 *area, u32 bars, u32 n) {
@@ -151,33 +89,42 @@ WR_DEVICE u32 next_tile(u8 *area, u32 bars, u32 n) {
     return __shfl_sync(0xFFFFFFFFu, tile, 0);
 }
 
+/* Blocks of keys and values into the ring: K0 K1 V0 K2 V1 ... */
 template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars) {
     enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
-    int half = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x % 128 / 64, 0), thread = threadIdx.x % 64;
-    bool leader = threadIdx.x % 128 == 0;
-    u32 entry = (u32)half;
+    enum { PAGES = BLOCK / WR_ATTN_PAGE };
+    const bool leader = threadIdx.x % 32 == 0;
+    u32 entry = 0;
     if (leader) publish(p, area, bars, 0);
     for (u32 n = 0;; n++) {
         u32 index = next_tile(area, bars, n);
         if (index >= count_tiles(p)) break;
         if (leader) publish(p, area, bars, n + 1);
-        prefill_tile tile = find_tile<BLOCK>(p, index);
-        int n_blocks = tile.end - tile.begin;
-        for (int e = half; e < 2 * n_blocks; e += 2, entry += 2) {
-            u32 slot = entry % STAGES, round = entry / STAGES;
+        const prefill_tile tile = find_tile<BLOCK>(p, index);
+        const int n_blocks = tile.end - tile.begin;
+        i32 pages[2] = {-1, -1}; /* of keys, of values: lane i has the page 32 pages are read at a time for */
+        for (int e = 0; e < 2 * n_blocks; e++, entry++) {
+            const u32 slot = entry % STAGES, round = entry / STAGES;
+            const bool values = e == 2 * n_blocks - 1 || (e > 0 && e % 2 == 0);
+            const int number = e == 2 * n_blocks - 1 ? n_blocks - 1 : values ? e / 2 - 1 : (e + 1) / 2;
+            const int block = tile.begin + number, at = number * PAGES % 32;
+            if (at == 0) {
+                const i32 more = wr_attn_pages_from(p, tile.item.seq, (i64)block * PAGES);
+                values ? pages[1] = more : pages[0] = more;
+            }
+            i32 page[PAGES];
+#pragma unroll
+            for (int i = 0; i < PAGES; i++) page[i] = __shfl_sync(0xFFFFFFFFu, values ? pages[1] : pages[0], at + i);
+            const int low = tile.first - block * BLOCK, high = tile.last + 1 - block * BLOCK;
             u8 *to = slots + slot * SLOT;
             wr_bar_wait(bars + EMPTY + slot * 8, (int)(round & 1) ^ 1);
-            /* K0 K1 V0 K2 V1 ... */
-            bool values = e == 2 * n_blocks - 1 || (e > 0 && e % 2 == 0);
-            int block = e == 2 * n_blocks - 1 ? n_blocks - 1 : values ? e / 2 - 1 : (e + 1) / 2;
-            const u8 *pages = (const u8 *)(values ? p->v : p->k);
-            u32 missing = values && E != D ? copy_block<E, BLOCK>(p, &tile, pages, tile.begin + block, to, thread)
-                                           : copy_block<D, BLOCK>(p, &tile, pages, tile.begin + block, to, thread);
-            if (thread == 0 && !values) ((volatile u32 *)(area + MISSING))[entry % STAGES] = missing;
-            wr_cp_commit();
-            wr_cp_wait<0>();
-            wr_fence_async();
-            wr_bar_arrive(bars + FULL + entry % STAGES * 8);
+            volatile u32 *missing = (volatile u32 *)(area + MISSING) + slot;
+            if (values)
+                wr_copy_block<BLOCK, WR_PREFILL_PANELS(E)>(p->v, page, tile.head, p->kv_heads, low, high, to, missing,
+                                                           bars + FULL + slot * 8);
+            else
+                wr_copy_block<BLOCK, WR_PREFILL_PANELS(D)>(p->k, page, tile.head, p->kv_heads, low, high, to, missing,
+                                                           bars + FULL + slot * 8);
         }
     }
     if (leader) {
@@ -284,7 +231,7 @@ template <int BLOCK> WR_DEVICE void pack_weights(u32 *weights, const float *s) {
     for (int i = 0; i < BLOCK / 4; i++) weights[i] = wr_attn_pack<WR_ATTN_BF16>(s[2 * i], s[2 * i + 1]);
 }
 
-/* Row `row` of the tile, as the list at ROWS says. */
+/* Row `row` of the tile among T * H, as the list at ROWS says. */
 WR_DEVICE i64 find_row(const wr_attn_params *p, const wr_attn_prefill_item *item, int head, int row) {
     int token = row / p->group;
     if (token >= item->n_rows) return -1;
@@ -344,18 +291,26 @@ WR_DEVICE void load_queries(const wr_attn_params *p, const prefill_tile *tile, u
     i64 *list = (i64 *)(area + ROWS) + wg * 64;
     if (thread < 64) list[thread] = find_row(p, &tile->item, tile->head, wg * 64 + thread);
     wr_barrier(1 + wg, 128);
-    const bool vectors = p->q_type == WR_ATTN_BF16 && (u64)p->q % 16 == 0;
-#pragma unroll 1 /* copies do not wait for each other */
+    const wr_rope_use rope = {p->rope, p->rope ? p->half : 0, p->interleaved};
+    const bool vectors =
+        p->q_type == WR_ATTN_BF16 && !p->rope && ((u64)p->q | (u64)(p->q_row | p->q_head) * 2) % 16 == 0;
+    const int dtype = wr_attn_dtype(p->q_type);
+#pragma unroll 2
     for (int i = 0; i < PASSES; i++) {
-        int place = thread + i * 128, row = place / PIECES, piece = place % PIECES;
-        i64 at = list[row] * D + piece * 8;
+        const int place = thread + i * 128, row = place / PIECES, piece = place % PIECES;
+        const i64 unit = list[row], token = unit / p->n_heads, at = token * p->q_row + unit % p->n_heads * p->q_head;
         u8 *target = q + piece / 8 * (WR_PREFILL_ROWS * 128) + (wg * 64 + row) * 128 + ((piece % 8 ^ (row & 7)) << 4);
         if (vectors) {
-            wr_cp16_or_zero(wr_smem(target), (const u16 *)p->q + (at < 0 ? 0 : at), at >= 0);
+            wr_cp16_or_zero(wr_smem(target), (const u16 *)p->q + (unit < 0 ? 0 : at + piece * 8), unit >= 0);
         } else {
-#pragma unroll 1
-            for (int j = 0; j < 8; j += 2)
-                *(u32 *)(target + j * 2) = at < 0 ? 0u : wr_attn_load_q2<WR_ATTN_BF16>(p->q, at + j, p->q_type);
+            float v[8];
+            uint4 packed = {0, 0, 0, 0};
+            if (unit >= 0) {
+                wr_eight_rotated(v, p->q, dtype, at, piece * 8, token, rope);
+                packed = make_uint4(wr_pack_bf16(v[0], v[1]), wr_pack_bf16(v[2], v[3]), wr_pack_bf16(v[4], v[5]),
+                                    wr_pack_bf16(v[6], v[7]));
+            }
+            *(uint4 *)target = packed;
         }
     }
     wr_cp_commit();
@@ -511,13 +466,13 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
     int wg = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
-            wr_bar_init(bars + FULL + i * 8, 64); /* threads of half a warpgroup */
+            wr_bar_init(bars + FULL + i * 8, 32); /* lanes of the warp that copies */
             wr_bar_init(bars + EMPTY + i * 8, 8); /* warps that compute */
         }
         for (int i = 0; i < 2; i++) {
             wr_bar_init(bars + TURN + i * 8, 4);
             wr_bar_init(bars + WORK_FULL + i * 8, 1);
-            wr_bar_init(bars + WORK_EMPTY + i * 8, 12); /* all warps */
+            wr_bar_init(bars + WORK_EMPTY + i * 8, 9); /* all warps that work */
         }
         wr_bar_init_done();
     }
@@ -525,10 +480,10 @@ template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shar
     wr_grid_wait();
     wr_grid_launch();
     if (wg == 2) {
-        wr_registers_fewer<D == 256 ? 40 : 72>();
-        copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars);
+        wr_registers_fewer<40>();
+        if (threadIdx.x / 32 == 8) copy_tiles<D, E>(p, area, shared + WR_PREFILL_Q_BYTES(D), bars);
     } else {
-        wr_registers_more<D == 256 ? 232 : 216>();
+        wr_registers_more<232>();
         prefill_ring ring = {0, 0};
         if (wg == 1) pass_turn(bars, wg); /* the first turn */
         for (u32 n = 0;; n++) {

@@ -8,6 +8,7 @@
  *
  * Bytes: 2 * keys * (D + E) for each row and head, so H / G times what a fast kernel reads. Not measured. */
 #include "cuda/kernels/attention.cuh"
+#include "cuda/kernels/pages.cuh"
 
 enum { WARP = 32, PLAIN_BLOCK = 64 };
 
@@ -32,19 +33,33 @@ WR_DEVICE ref_row open_row(const wr_attn_params *p, i64 unit) {
     return r;
 }
 
-/* Where key j lies in the pool of N elements a head, or -1 when the row does not see it. */
-WR_DEVICE i64 key_at(const wr_attn_params *p, const ref_row *r, i64 j, i64 n) {
-    if (j < r->from || j > r->to) return -1;
+/* Where key j's row lies in the pool of `columns` a head; at: -1 when the row does not see it. */
+typedef struct ref_key {
+    i64 at, pos;
+    bool tiled;
+} ref_key;
+WR_DEVICE ref_key key_of(const wr_attn_params *p, const ref_row *r, i64 j, i64 columns) {
+    ref_key key = {-1, j % p->page, p->tiled != 0};
+    if (j < r->from || j > r->to) return key;
     i64 page = r->pages[j / p->page];
-    if (page < 0 || page >= p->n_pages) return -1;
-    return ((page * p->page + j % p->page) * p->kv_heads + r->h / p->group) * n;
+    if (page >= 0 && page < p->n_pages)
+        key.at = wr_kv_row(p->tiled, page, key.pos, r->h / p->group, p->page, p->kv_heads, columns);
+    return key;
+}
+WR_DEVICE i64 element_of(const ref_key &key, i64 d) { return key.at + wr_kv_column(key.tiled, key.pos, d); }
+
+/* Element d of a key or value of n elements; zero outside. */
+WR_DEVICE u32 half_of(const void *pool, const ref_key &key, i64 d, i64 n) {
+    return key.at >= 0 && d < n ? ((const u16 *)pool)[element_of(key, d)] : 0;
+}
+WR_DEVICE u32 two_of(const void *pool, const ref_key &key, i64 d, i64 n) {
+    return half_of(pool, key, d, n) | half_of(pool, key, d + 1, n) << 16;
 }
 
-/* Elements at, at + 1 of a key or value of n elements; zeros outside. */
-WR_DEVICE u32 two_of(const void *pool, i64 base, i64 d, i64 n) {
-    const u16 *x = (const u16 *)pool + base;
-    u32 lo = base >= 0 && d < n ? x[d] : 0, hi = base >= 0 && d + 1 < n ? x[d + 1] : 0;
-    return lo | hi << 16;
+/* Element d of the row's query. */
+WR_DEVICE float query_of(const wr_attn_params *p, const ref_row *r, i64 d) {
+    const wr_rope_use rope = {p->rope, p->rope ? p->half : 0, p->interleaved};
+    return wr_one_rotated(p->q, wr_attn_dtype(p->q_type), r->t * p->q_row + r->h * p->q_head, 1, d, r->t, rope);
 }
 
 /* One warp walks a row. total and part are [E rounded up to 8] each. */
@@ -60,19 +75,19 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
         float s[BK / 8][2], best = WR_ATTN_NONE;
         for (int n = 0; n < BK / 8; n++) {
             float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-            i64 base = key_at(p, r, block * BK + n * 8 + g, dims);
+            const ref_key key = key_of(p, r, block * BK + n * 8 + g, p->k_columns);
             for (i64 k = 0; k < dims; k += 16) {
                 u32 a[4] = {0, 0, 0, 0};
                 for (int i = 0; i < 2; i++) {
                     i64 d = k + 2 * t + 8 * i;
-                    float lo = g == 0 && d < dims ? wr_attn_load(p->q, r->at * dims + d, p->q_type) : 0.0f,
-                          hi = g == 0 && d + 1 < dims ? wr_attn_load(p->q, r->at * dims + d + 1, p->q_type) : 0.0f;
+                    float lo = g == 0 && d < dims ? query_of(p, r, d) : 0.0f,
+                          hi = g == 0 && d + 1 < dims ? query_of(p, r, d + 1) : 0.0f;
                     a[2 * i] = wr_attn_pack<KV>(lo, hi);
                 }
-                wr_attn_mma<KV>(acc, a, two_of(p->k, base, k + 2 * t, dims), two_of(p->k, base, k + 2 * t + 8, dims));
+                wr_attn_mma<KV>(acc, a, two_of(p->k, key, k + 2 * t, dims), two_of(p->k, key, k + 2 * t + 8, dims));
             }
             for (int i = 0; i < 2; i++) {
-                bool seen = key_at(p, r, block * BK + n * 8 + 2 * t + i, dims) >= 0;
+                bool seen = key_of(p, r, block * BK + n * 8 + 2 * t + i, p->k_columns).at >= 0;
                 s[n][i] = seen ? wr_attn_score(acc[i], p->softcap, p->softcap_scale) : WR_ATTN_NONE;
                 if (g == 0) best = fmaxf(best, s[n][i]);
             }
@@ -104,8 +119,8 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
                 u32 b[2];
                 for (int i = 0; i < 2; i++) {
                     i64 key = block * BK + k * 16 + 2 * t + 8 * i;
-                    b[i] = (two_of(p->v, key_at(p, r, key, columns), column + g, columns) & 0xFFFFu) |
-                           two_of(p->v, key_at(p, r, key + 1, columns), column + g, columns) << 16;
+                    b[i] = half_of(p->v, key_of(p, r, key, p->v_columns), column + g, columns) |
+                           half_of(p->v, key_of(p, r, key + 1, p->v_columns), column + g, columns) << 16;
                 }
                 wr_attn_mma<KV>(acc, a, b[0], b[1]);
             }
@@ -172,13 +187,12 @@ WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
             float best = m;
             bool nan = false;
             for (int i = lane; i < PLAIN_BLOCK; i += WARP) {
-                i64 base = key_at(&p, &r, first + i, p.head_dim);
+                const ref_key key = key_of(&p, &r, first + i, p.k_columns);
                 float score = WR_ATTN_NONE;
-                if (base >= 0) {
+                if (key.at >= 0) {
                     float dot = 0.0f;
                     for (i64 d = 0; d < p.head_dim; d++)
-                        dot = fmaf(wr_attn_load(p.q, r.at * p.head_dim + d, p.q_type),
-                                   wr_attn_load(p.k, base + d, p.kv_type), dot);
+                        dot = fmaf(query_of(&p, &r, d), wr_attn_load(p.k, element_of(key, d), p.kv_type), dot);
                     score = p.softcap > 0.0f ? p.softcap * tanhf(p.scale * dot / p.softcap) : p.scale * dot;
                 }
                 weights[i] = score;
@@ -198,8 +212,8 @@ WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
             for (i64 d = lane; d < p.value_dim; d += WARP) {
                 float x = o[d] * decay;
                 for (int i = 0; i < PLAIN_BLOCK; i++) {
-                    i64 base = key_at(&p, &r, first + i, p.value_dim);
-                    if (base >= 0) x = fmaf(weights[i], wr_attn_load(p.v, base + d, p.v_type), x);
+                    const ref_key key = key_of(&p, &r, first + i, p.v_columns);
+                    if (key.at >= 0) x = fmaf(weights[i], wr_attn_load(p.v, element_of(key, d), p.v_type), x);
                 }
                 o[d] = x;
             }

@@ -99,7 +99,7 @@ WR_DEVICE int item_end(const tile_range *r, int from, i64 target) {
 
 typedef struct schedule_state {
     int counts[N_CLASSES], prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
-    int n_tiles, n_cuts, carry;
+    int n_tiles, n_cuts, n_counters, carry;
     u64 n_partial, n_blocks;
     int warp_last[ALL_ROWS / 32];
 } schedule_state;
@@ -152,6 +152,7 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
     tile_range r = tile_at(p, tile[0], tile[1]);
     bool valid = seen_by_any(p, r.row);
     wr_attn_item item = {0};
+    item.counter = -1;
     item.row = r.row;
     item.pos = p->row_pos[r.row];
     item.seq = valid ? p->row_seq[r.row] : -1;
@@ -174,7 +175,10 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
     item.partial = (u32)tile[2];
     for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
         until = item_end(&r, from, target);
-    p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
+    if (r.n_spans <= WR_ATTN_SMALL_SPANS && r.n_rows * p->value_dim / 4 <= WR_ATTN_SMALL_UNITS)
+        item.counter = atomicAdd(&s->n_counters, 1);
+    else
+        p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
     for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
         until = item_end(&r, from, target);
         item.span = from;
@@ -204,7 +208,7 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     wr_grid_wait();
     for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->counts[i] = s->prefill_counts[i] = 0;
     if (threadIdx.x == 0) {
-        s->n_tiles = s->n_cuts = 0;
+        s->n_tiles = s->n_cuts = s->n_counters = 0;
         s->n_partial = s->n_blocks = 0;
     }
     __syncthreads();
@@ -213,6 +217,7 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     __syncthreads();
     /* A quarter of a decode block's fair share: four items a block balance well enough. */
     i64 target = (i64)s->n_blocks * p.kv_heads / ((i64)p.n_blocks * 4);
+    for (int i = (int)threadIdx.x; i < s->n_tiles * p.kv_heads; i += ALL_ROWS) p.arrived[i] = 0;
     for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) plan_tile(&p, s, p.tiles + (i64)i * 4, target);
     __syncthreads();
     if (threadIdx.x == 0) {

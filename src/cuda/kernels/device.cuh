@@ -21,7 +21,8 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-#define WR_DEVICE static __device__ __forceinline__
+#define WR_DEVICE        static __device__ __forceinline__
+#define WR_DEVICE_MEMBER __device__ __forceinline__
 /* name: the symbol that a launch names; threads: of a block; blocks: wanted on one multiprocessor. Body follows; the
  * parameters are `p`. */
 #define WR_KERNEL(name, params_type, threads, blocks)                                                                  \
@@ -168,6 +169,56 @@ WR_DEVICE void wr_ldmatrix4_trans(u32 *r, u32 a) {
 }
 /* Named barrier id (1..15) of `threads` threads. */
 WR_DEVICE void wr_barrier(int id, int threads) { asm volatile("bar.sync %0,%1;" ::"r"(id), "r"(threads) : "memory"); }
+
+/* ---- mbarriers and bulk copies; addresses are shared ones ---- */
+
+/* From sm_90 on: copies of any size by one thread. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define WR_HAS_BULK 1
+#else
+#define WR_HAS_BULK 0
+#endif
+
+WR_DEVICE void wr_bar_init(u32 bar, int count) {
+    asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(bar), "r"(count) : "memory");
+}
+WR_DEVICE void wr_bar_arrive(u32 bar) {
+    asm volatile("{.reg .b64 t; mbarrier.arrive.shared.b64 t,[%0];}" ::"r"(bar) : "memory");
+}
+#if WR_HAS_BULK
+/* After the last init, by the thread that did it; a __syncthreads must follow. */
+WR_DEVICE void wr_bar_init_done(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/* Arrive, and expect so many bytes of bulk copies. */
+WR_DEVICE void wr_bar_expect(u32 bar, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+/* Wait until the phase of this parity is over. A fresh barrier passes parity 1 at once. */
+WR_DEVICE void wr_bar_wait(u32 bar, int parity) {
+    asm volatile("{.reg .pred p; L: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @p bra D; bra L; D:}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+/* bytes: a multiple of 16; both addresses 16-byte aligned. Completes on bar. */
+WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
+}
+/* Ordinary writes to shared memory before this are seen by wgmma and bulk copies after it (and a barrier). */
+WR_DEVICE void wr_fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#else
+WR_DEVICE void wr_bar_init_done(void) {}
+WR_DEVICE void wr_bar_wait(u32 bar, int parity) {
+    asm volatile("{.reg .pred p; L: mbarrier.test_wait.parity.shared.b64 p,[%0],%1; @p bra D; bra L; D:}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+/* Arrive once this thread's copies (wr_cp16) so far have landed. */
+WR_DEVICE void wr_bar_arrive_copied(u32 bar) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
+}
+WR_DEVICE void wr_fence_async(void) {}
+#endif
 
 /* ---- tensor cores ---- */
 

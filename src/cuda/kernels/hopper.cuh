@@ -2,36 +2,13 @@
 #ifndef WR_CUDA_HOPPER_CUH
 #define WR_CUDA_HOPPER_CUH
 
-/* ---- mbarriers and bulk copies; addresses are shared ones ---- */
-
-WR_DEVICE void wr_bar_init(u32 bar, int count) {
-    asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(bar), "r"(count) : "memory");
-}
-/* After the last init, by the thread that did it; a __syncthreads must follow. */
-WR_DEVICE void wr_bar_init_done(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-WR_DEVICE void wr_bar_arrive(u32 bar) { asm volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(bar) : "memory"); }
-/* Arrive, and expect so many bytes of bulk copies. */
-WR_DEVICE void wr_bar_expect(u32 bar, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(bar), "r"(bytes) : "memory");
-}
-/* Wait until the phase of this parity is over. A fresh barrier passes parity 1 at once. */
-WR_DEVICE void wr_bar_wait(u32 bar, int parity) {
-    asm volatile("{.reg .pred p; L: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @p bra D; bra L; D:}" ::"r"(bar),
-                 "r"(parity)
-                 : "memory");
-}
-/* bytes: a multiple of 16; both addresses 16-byte aligned. Completes on bar. */
-WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(bar)
-                 : "memory");
-}
-/* Ordinary writes to shared memory before this are seen by wgmma and bulk copies after it (and a barrier). */
-WR_DEVICE void wr_fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
 /* Registers a thread of this warpgroup may use from here on; each role is one branch of a single if. */
-template <int N> WR_DEVICE void wr_registers_fewer(void) { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
-template <int N> WR_DEVICE void wr_registers_more(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> WR_DEVICE void wr_registers_fewer(void) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> WR_DEVICE void wr_registers_more(void) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
 
 /* ---- wgmma: 64 rows by N columns by k16, bf16 in, f32 out ---- */
 

@@ -1,68 +1,24 @@
-/* RMS_NORM, LAYER_NORM, ROPE_TABLE, ROPE, KV_WRITE, CONV1D.
+/* RMS_NORM, LAYER_NORM, ROPE_TABLE, ROPE, CONV1D.
  *
  * Norms: f32 inside, one rounding; the output's dtype need not be x's. Thread t of a row's L threads owns the eights
  * t, t + L, .. (elements 8e .. 8e+7), adds squares in order with fmaf, warps join by halving shuffles and then in
  * order. L is 32, 128, 256, 512 or 1,024 by the length alone, so a row's bits do not depend on other rows, on alignment
  * or on how it is fetched. A weight may be the result of the step before: it is fetched after the wait like x, in the
  * same breath, which costs no time that waiting for x does not cost anyway. Tables: angles, cosines and sines in
- * double, rounded once. Rotation: fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). KV_WRITE skips rows whose sequence, page
- * or position does not exist; two rows of one place are the caller's fault. CONV1D: one chain of fmaf in order of
- * kernel position and channel, from the bias. References: a thread a row (norms) or an output, in double.
+ * double, rounded once. Rotation: fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). CONV1D: one chain of
+ * fmaf in order of kernel position and channel, from the bias. References: a thread a row (norms) or an output, in
+ * double.
  *
- * Bytes: norms and rope, input and output once (the weight and table stay in L2); kv_write, x once and as many pages;
- * conv1d, x kernel * outputs / channels times from L1 or L2, once from memory when it fits there.
+ * Bytes: norms and rope, input and output once (the weight and table stay in L2); conv1d, x kernel * outputs / channels
+ * times from L1 or L2, once from memory when it fits there.
  *
  * Measured: see bench (nothing yet). */
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/norm.h"
 
 #define ALL_LANES 0xFFFFFFFFu
-
-/* ---- eight floats of any dtype ---- */
-
-/* Can elements at .. at+7 be moved as 16-byte pieces (32 bytes of f32 as two)? */
-WR_DEVICE bool eight_whole(const void *p, int dtype, i64 at) {
-    return ((u64)p + (u64)at * (dtype == WEIR_DTYPE_F32 ? 4 : 2)) % 16 == 0;
-}
-WR_DEVICE void unpack_pair(float *v, u32 w, int dtype) {
-    v[0] = dtype == WEIR_DTYPE_BF16 ? wr_bf16_lo(w) : wr_f16_to_f32((u16)w);
-    v[1] = dtype == WEIR_DTYPE_BF16 ? wr_bf16_hi(w) : wr_f16_to_f32((u16)(w >> 16));
-}
-WR_DEVICE void eight_load(float *v, const void *p, int dtype, i64 at) {
-    if (dtype == WEIR_DTYPE_F32) {
-        uint4 a = ((const uint4 *)((const float *)p + at))[0], b = ((const uint4 *)((const float *)p + at))[1];
-        v[0] = wr_bits_f32(a.x), v[1] = wr_bits_f32(a.y), v[2] = wr_bits_f32(a.z), v[3] = wr_bits_f32(a.w);
-        v[4] = wr_bits_f32(b.x), v[5] = wr_bits_f32(b.y), v[6] = wr_bits_f32(b.z), v[7] = wr_bits_f32(b.w);
-    } else {
-        uint4 a = *(const uint4 *)((const u16 *)p + at);
-        unpack_pair(v, a.x, dtype), unpack_pair(v + 2, a.y, dtype);
-        unpack_pair(v + 4, a.z, dtype), unpack_pair(v + 6, a.w, dtype);
-    }
-}
-WR_DEVICE u32 pack_pair(float x, float y, int dtype) {
-    return dtype == WEIR_DTYPE_BF16 ? wr_pack_bf16(x, y) : wr_pack_f16(x, y);
-}
-WR_DEVICE void eight_store(void *p, int dtype, i64 at, const float *v) {
-    uint4 a, b;
-    if (dtype == WEIR_DTYPE_F32) {
-        a.x = wr_f32_bits(v[0]), a.y = wr_f32_bits(v[1]), a.z = wr_f32_bits(v[2]), a.w = wr_f32_bits(v[3]);
-        b.x = wr_f32_bits(v[4]), b.y = wr_f32_bits(v[5]), b.z = wr_f32_bits(v[6]), b.w = wr_f32_bits(v[7]);
-        ((uint4 *)((float *)p + at))[0] = a, ((uint4 *)((float *)p + at))[1] = b;
-    } else {
-        a.x = pack_pair(v[0], v[1], dtype), a.y = pack_pair(v[2], v[3], dtype);
-        a.z = pack_pair(v[4], v[5], dtype), a.w = pack_pair(v[6], v[7], dtype);
-        *(uint4 *)((u16 *)p + at) = a;
-    }
-}
-/* The same for n of the eight, element by element; the others read as 0. */
-WR_DEVICE void some_load(float *v, const void *p, int dtype, i64 at, int n) {
-    for (int e = 0; e < 8; e++) v[e] = e < n ? wr_load_float(p, dtype, at + e) : 0;
-}
-WR_DEVICE void some_store(void *p, int dtype, i64 at, const float *v, int n) {
-    for (int e = 0; e < 8; e++)
-        if (e < n) wr_store_float(p, dtype, at + e, v[e]);
-}
 
 /* ---- norms ---- */
 
@@ -87,15 +43,15 @@ WR_DEVICE int eight_count(i64 k, i64 n) { return n - k >= 8 ? 8 : (int)(n - k); 
 WR_DEVICE void norm_fetch(float *v, const wr_norm_params &p, const norm_row &r, i64 k) {
     int n = eight_count(k, p.n);
     if (r.x_whole && n == 8)
-        eight_load(v, p.x, p.x_dtype, r.base + k);
+        wr_eight_load(v, p.x, p.x_dtype, r.base + k);
     else
-        some_load(v, p.x, p.x_dtype, r.base + k, n);
+        wr_some_load(v, p.x, p.x_dtype, r.base + k, n);
 }
 WR_DEVICE void norm_fetch_of(float *v, const void *of, int dtype, bool whole, i64 k, i64 n) {
     if (whole && n - k >= 8)
-        eight_load(v, of, dtype, k);
+        wr_eight_load(v, of, dtype, k);
     else
-        some_load(v, of, dtype, k, eight_count(k, n));
+        wr_some_load(v, of, dtype, k, eight_count(k, n));
 }
 /* y = (x - mean) * factor * weight + bias of an eight. */
 WR_DEVICE void norm_finish(const float *v, const float *weight, const wr_norm_params &p, const norm_row &r, i64 k,
@@ -109,9 +65,9 @@ WR_DEVICE void norm_finish(const float *v, const float *weight, const wr_norm_pa
         if (p.bias) y[e] = y[e] + bias[e];
     }
     if (r.out_whole && n == 8)
-        eight_store(p.out, p.out_dtype, r.base + k, y);
+        wr_eight_store(p.out, p.out_dtype, r.base + k, y);
     else
-        some_store(p.out, p.out_dtype, r.base + k, y, n);
+        wr_some_store(p.out, p.out_dtype, r.base + k, y, n);
 }
 /* Sum over an eight of v, or of (v - mean)^2; elements behind n do not count. */
 WR_DEVICE float norm_add(float sum, const float *v, int n) {
@@ -135,13 +91,13 @@ template <int LANES, int ONE> WR_DEVICE void norm_rows(const wr_norm_params &p) 
     wr_grid_launch();
     wr_grid_wait();
     norm_row r;
-    r.weight_whole = p.weight && eight_whole(p.weight, p.weight_dtype, 0);
-    r.bias_whole = p.bias && eight_whole(p.bias, p.bias_dtype, 0);
+    r.weight_whole = p.weight && wr_eight_whole(p.weight, p.weight_dtype, 0);
+    r.bias_whole = p.bias && wr_eight_whole(p.bias, p.bias_dtype, 0);
     if (ONE && p.weight && mine < p.n) norm_fetch_of(weight, p.weight, p.weight_dtype, r.weight_whole, mine, p.n);
     for (i64 row = (i64)blockIdx.x * EACH + threadIdx.x / LANES; row < p.rows; row += (i64)gridDim.x * EACH) {
         r.base = row * p.n;
-        r.x_whole = eight_whole(p.x, p.x_dtype, r.base);
-        r.out_whole = eight_whole(p.out, p.out_dtype, r.base);
+        r.x_whole = wr_eight_whole(p.x, p.x_dtype, r.base);
+        r.out_whole = wr_eight_whole(p.out, p.out_dtype, r.base);
         if (ONE && mine < p.n) norm_fetch(held, p, r, mine);
         float mean = 0, square = 0;
         if (p.centred) {
@@ -212,12 +168,6 @@ WR_KERNEL(wr_rope_angles, wr_rope_table_params, 128, 1) {
     }
 }
 
-WR_DEVICE void rotate(float *a, float *b, float c, float s) {
-    float x = *a, y = *b;
-    *a = fmaf(x, c, -(y * s));
-    *b = fmaf(y, c, x * s);
-}
-
 /* A thread takes 16 elements: eight pairs (i, i + half), or sixteen in a row when interleaved, or copies behind 2 half.
  * Wanted of the shape, not of the data: half and D multiples of 8 (16 when interleaved: D and 2 half), stride 1 along
  * D, a contiguous table row. Addresses decide between pieces of 16 bytes and single elements. */
@@ -229,39 +179,39 @@ WR_KERNEL(wr_rope_eights, wr_rope_params, 128, 4) {
     for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x) {
         i64 unit = at % units, head = at / units % p.heads, t = at / units / p.heads;
         i64 from = t * p.x_strides[0] + head * p.x_strides[1], to = (t * p.heads + head) * p.width;
-        bool x_whole = eight_whole(p.x, p.x_dtype, from), out_whole = eight_whole(p.out, p.out_dtype, to);
+        bool x_whole = wr_eight_whole(p.x, p.x_dtype, from), out_whole = wr_eight_whole(p.out, p.out_dtype, to);
         float a[8], b[8], c[8], s[8];
         if (unit >= units_rotated) {
             i64 k = 2 * p.half + (unit - units_rotated) * 8;
-            x_whole ? eight_load(a, p.x, p.x_dtype, from + k) : some_load(a, p.x, p.x_dtype, from + k, 8);
-            out_whole ? eight_store(p.out, p.out_dtype, to + k, a) : some_store(p.out, p.out_dtype, to + k, a, 8);
+            x_whole ? wr_eight_load(a, p.x, p.x_dtype, from + k) : wr_some_load(a, p.x, p.x_dtype, from + k, 8);
+            out_whole ? wr_eight_store(p.out, p.out_dtype, to + k, a) : wr_some_store(p.out, p.out_dtype, to + k, a, 8);
             continue;
         }
         i64 i = unit * 8, first = p.interleaved ? 2 * i : i, second = p.interleaved ? first + 8 : i + p.half;
         const float *cosines = p.table + t * p.table_strides[0] + i, *sines = cosines + p.table_strides[1];
         bool table_whole = (u64)cosines % 16 == 0 && (u64)sines % 16 == 0;
         if (table_whole) {
-            eight_load(c, cosines, WEIR_DTYPE_F32, 0), eight_load(s, sines, WEIR_DTYPE_F32, 0);
+            wr_eight_load(c, cosines, WEIR_DTYPE_F32, 0), wr_eight_load(s, sines, WEIR_DTYPE_F32, 0);
         } else {
-            some_load(c, cosines, WEIR_DTYPE_F32, 0, 8), some_load(s, sines, WEIR_DTYPE_F32, 0, 8);
+            wr_some_load(c, cosines, WEIR_DTYPE_F32, 0, 8), wr_some_load(s, sines, WEIR_DTYPE_F32, 0, 8);
         }
         if (x_whole) {
-            eight_load(a, p.x, p.x_dtype, from + first), eight_load(b, p.x, p.x_dtype, from + second);
+            wr_eight_load(a, p.x, p.x_dtype, from + first), wr_eight_load(b, p.x, p.x_dtype, from + second);
         } else {
-            some_load(a, p.x, p.x_dtype, from + first, 8), some_load(b, p.x, p.x_dtype, from + second, 8);
+            wr_some_load(a, p.x, p.x_dtype, from + first, 8), wr_some_load(b, p.x, p.x_dtype, from + second, 8);
         }
         if (p.interleaved) {
             for (int e = 0; e < 4; e++) {
-                rotate(&a[2 * e], &a[2 * e + 1], c[e], s[e]);
-                rotate(&b[2 * e], &b[2 * e + 1], c[4 + e], s[4 + e]);
+                wr_rotate(&a[2 * e], &a[2 * e + 1], c[e], s[e]);
+                wr_rotate(&b[2 * e], &b[2 * e + 1], c[4 + e], s[4 + e]);
             }
         } else {
-            for (int e = 0; e < 8; e++) rotate(&a[e], &b[e], c[e], s[e]);
+            for (int e = 0; e < 8; e++) wr_rotate(&a[e], &b[e], c[e], s[e]);
         }
         if (out_whole) {
-            eight_store(p.out, p.out_dtype, to + first, a), eight_store(p.out, p.out_dtype, to + second, b);
+            wr_eight_store(p.out, p.out_dtype, to + first, a), wr_eight_store(p.out, p.out_dtype, to + second, b);
         } else {
-            some_store(p.out, p.out_dtype, to + first, a, 8), some_store(p.out, p.out_dtype, to + second, b, 8);
+            wr_some_store(p.out, p.out_dtype, to + first, a, 8), wr_some_store(p.out, p.out_dtype, to + second, b, 8);
         }
     }
 }
@@ -283,47 +233,9 @@ WR_KERNEL(wr_rope_ref, wr_rope_params, 128, 1) {
         const float *table = p.table + t * p.table_strides[0] + unit * p.table_strides[2];
         float a = wr_load_float(p.x, p.x_dtype, from + first * p.x_strides[2]);
         float b = wr_load_float(p.x, p.x_dtype, from + second * p.x_strides[2]);
-        rotate(&a, &b, table[0], table[p.table_strides[1]]);
+        wr_rotate(&a, &b, table[0], table[p.table_strides[1]]);
         wr_store_float(p.out, p.out_dtype, to + first, a);
         wr_store_float(p.out, p.out_dtype, to + second, b);
-    }
-}
-
-/* ---- KV pages ---- */
-
-/* First element of the place of token t; -1: there is none. */
-WR_DEVICE i64 page_place(const wr_kv_write_params &p, i64 t) {
-    i64 seq = p.row_seq[t], pos = p.row_pos[t];
-    if (seq < 0 || seq >= p.n_seqs || pos < 0 || pos / p.page_size >= p.max_pages) return -1;
-    i64 page = p.block_table[seq * p.max_pages + pos / p.page_size];
-    if (page < 0 || page >= p.n_pages) return -1;
-    return (page * p.page_size + pos % p.page_size) * p.width;
-}
-/* Element k of token t in x. */
-WR_DEVICE i64 kv_source(const wr_kv_write_params &p, i64 t, i64 k) {
-    return t * p.x_strides[0] + k / p.head * p.x_strides[1] + k % p.head * p.x_strides[2];
-}
-/* A thread an eight; head is a multiple of 8. */
-WR_KERNEL(wr_kv_write_eights, wr_kv_write_params, 128, 4) {
-    wr_grid_launch();
-    wr_grid_wait();
-    i64 units = p.width / 8, total = p.tokens * units;
-    bool x_whole = eight_whole(p.x, p.x_dtype, 0), page_whole = eight_whole(p.pages, p.page_dtype, 0);
-    for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x) {
-        i64 t = at / units, k = at % units * 8, to = page_place(p, t), from = kv_source(p, t, k);
-        if (to < 0) continue;
-        float v[8];
-        x_whole ? eight_load(v, p.x, p.x_dtype, from) : some_load(v, p.x, p.x_dtype, from, 8);
-        page_whole ? eight_store(p.pages, p.page_dtype, to + k, v) : some_store(p.pages, p.page_dtype, to + k, v, 8);
-    }
-}
-WR_KERNEL(wr_kv_write_ref, wr_kv_write_params, 128, 1) {
-    wr_grid_launch();
-    wr_grid_wait();
-    i64 total = p.tokens * p.width;
-    for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x) {
-        i64 t = at / p.width, k = at % p.width, to = page_place(p, t);
-        if (to >= 0) wr_store_float(p.pages, p.page_dtype, to + k, wr_load_float(p.x, p.x_dtype, kv_source(p, t, k)));
     }
 }
 

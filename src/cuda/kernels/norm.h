@@ -37,17 +37,6 @@ typedef struct wr_rope_params {
     int32_t x_dtype, out_dtype, interleaved;
 } wr_rope_params;
 
-/* pages [n_pages, page_size, width] and block_table [n_seqs, max_pages] contiguous; x [tokens, width / head, head] with
- * strides. */
-typedef struct wr_kv_write_params {
-    void *pages;
-    const void *x;
-    const int32_t *block_table, *row_seq, *row_pos;
-    int64_t tokens, width, head, n_pages, page_size, n_seqs, max_pages;
-    int64_t x_strides[3];
-    int32_t x_dtype, page_dtype;
-} wr_kv_write_params;
-
 /* x [batches, length, channels], w [outputs, kernel, in_group], bias [outputs] or NULL, out [batches, positions,
  * outputs]. */
 typedef struct wr_conv1d_params {

@@ -41,7 +41,8 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-#define WR_DEVICE static inline __attribute__((unused))
+#define WR_DEVICE        static inline __attribute__((unused))
+#define WR_DEVICE_MEMBER inline
 #define __device__
 #define __host__
 #define __global__
@@ -94,6 +95,7 @@ void *wr_emu_static(const void *key, size_t bytes);
     type(&name)[count] = *(type(*)[count])wr_emu_static(&name##_key, sizeof(type[count]))
 
 #define WR_HAS_WGMMA 1
+#define WR_HAS_BULK  1
 
 /* ---- indices and vectors ---- */
 

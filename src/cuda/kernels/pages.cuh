@@ -1,0 +1,86 @@
+/* Where keys and values lie in their pages (array/kv.h says it, these are the same words), and copies of tiled pages
+ * into shared memory. */
+#ifndef WR_CUDA_PAGES_CUH
+#define WR_CUDA_PAGES_CUH
+
+#include "cuda/kernels/device.cuh"
+
+enum {
+    WR_PAGE = 64,                           /* positions of a tiled page */
+    WR_PANEL_ROW = 128,                     /* bytes of a row of 64 columns of two bytes */
+    WR_PANEL_BYTES = WR_PAGE * WR_PANEL_ROW /* a page's part of a panel */
+};
+
+WR_DEVICE i64 wr_kv_row(bool tiled, i64 page, i64 pos, i64 head, i64 page_size, i64 heads, i64 columns) {
+    return tiled ? (page * heads + head) * columns * WR_PAGE + pos * 64
+                 : ((page * page_size + pos) * heads + head) * columns;
+}
+WR_DEVICE i64 wr_kv_column(bool tiled, i64 pos, i64 d) {
+    return tiled ? d / 64 * (WR_PAGE * 64) + (((d / 8 % 8) ^ (pos % 8)) * 8) + d % 8 : d;
+}
+
+/* One block of BK positions of a head, in two-byte elements, by all lanes of a warp into a slot: PANELS panels one
+ * behind the other, each [BK][WR_PANEL_ROW]. page[i]: of positions 64 i on; below 0: there is none, bit i of *missing
+ * is set. Positions outside [low, high) of the block, and those of no page, become zeros. Ends on bar, which counts the
+ * warp's 32 arrivals, and bytes where copies are in bulk. */
+template <int BK, int PANELS>
+WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int heads, int low, int high, u8 *slot,
+                             volatile u32 *missing, u32 bar) {
+    constexpr int PAGES = BK / WR_PAGE;
+    const int lane = threadIdx.x % 32;
+    int begin[PAGES], end[PAGES], rows = 0;
+    u32 gone = 0;
+#pragma unroll
+    for (int i = 0; i < PAGES; i++) {
+        begin[i] = max(low - i * WR_PAGE, 0);
+        end[i] = page[i] < 0 ? 0 : min(high - i * WR_PAGE, (int)WR_PAGE);
+        if (end[i] < begin[i]) end[i] = begin[i] = 0;
+        if (page[i] < 0) gone |= 1u << i;
+        rows += end[i] - begin[i];
+    }
+    if (rows < BK) {
+        const uint4 zeros = {0, 0, 0, 0};
+#pragma unroll 1
+        for (int e = lane; e < BK * 8; e += 32) {
+            const int row = e / 8;
+            const bool second = PAGES > 1 && row >= WR_PAGE;
+            const int at = second ? row - WR_PAGE : row;
+            if (at >= (second ? begin[PAGES - 1] : begin[0]) && at < (second ? end[PAGES - 1] : end[0])) continue;
+#pragma unroll
+            for (int panel = 0; panel < PANELS; panel++)
+                *(uint4 *)(slot + panel * (BK * WR_PANEL_ROW) + e * 16) = zeros;
+        }
+        wr_fence_async();
+    }
+    if (lane == 0) *missing = gone;
+#if WR_HAS_BULK
+    if (lane == 0)
+        wr_bar_expect(bar, (u32)(rows * WR_PANEL_ROW * PANELS));
+    else
+        wr_bar_arrive(bar);
+    if (lane < PAGES * PANELS) {
+        const bool second = lane >= PANELS;
+        const int panel = second ? lane - PANELS : lane, first = second ? begin[PAGES - 1] : begin[0];
+        const int n = (second ? end[PAGES - 1] : end[0]) - first;
+        const i64 at = ((i64)(second ? page[PAGES - 1] : page[0]) * heads + head) * PANELS + panel;
+        u8 *to = slot + panel * (BK * WR_PANEL_ROW) + ((second ? WR_PAGE : 0) + first) * WR_PANEL_ROW;
+        if (n)
+            wr_bulk_copy(wr_smem(to), (const u8 *)pool + at * WR_PANEL_BYTES + first * WR_PANEL_ROW, n * WR_PANEL_ROW,
+                         bar);
+    }
+    __syncwarp();
+#else
+#pragma unroll
+    for (int i = 0; i < PAGES; i++) {
+        const u8 *from = (const u8 *)pool + ((i64)page[i] * heads + head) * (PANELS * WR_PANEL_BYTES);
+#pragma unroll
+        for (int panel = 0; panel < PANELS; panel++)
+            for (int e = begin[i] * 8 + lane; e < end[i] * 8; e += 32)
+                wr_cp16(wr_smem(slot + panel * (BK * WR_PANEL_ROW) + i * WR_PANEL_BYTES + e * 16),
+                        from + panel * WR_PANEL_BYTES + e * 16);
+    }
+    wr_bar_arrive_copied(bar);
+#endif
+}
+
+#endif
