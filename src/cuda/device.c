@@ -152,6 +152,9 @@ static weir_status prepare(wr_cuda_context *c, const char *name, CUfunction *out
         c->driver,
         cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)c->traits.shared_bytes - fixed),
         name);
+    /* All kernels divide a multiprocessor's memory alike: it would have to run empty before it is divided anew, and no
+     * kernel could begin beside the end of another. */
+    WR_CU(c->driver, cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100), name);
     return WEIR_OK;
 }
 

@@ -15,7 +15,7 @@ enum {
     /* A cut tile of no more than this is merged by the decode block that finishes it; others by the merge kernel. */
     WR_ATTN_SMALL_UNITS = 256,
     WR_ATTN_SMALL_SPANS = 32,
-    WR_ATTN_DECODE_THREADS = 160, /* four warps that compute, one that brings queries, keys and values */
+    WR_ATTN_DECODE_THREADS = 192, /* four warps that compute, one that brings queries, one keys and values */
     WR_ATTN_MAX_STAGES = 12,
 };
 

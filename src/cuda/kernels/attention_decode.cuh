@@ -3,8 +3,8 @@
  * Contract: attention.cuh fixes the bits. Layouts and the schedule's items: attention.h; pages: array/kv.h.
  *   wr_attn_schedule_kernel  one block, once a step: runs of rows, their tiles, the list of items. Since lengths are
  *                            data, grids depend only on what there may be.
- *   wr_attn_decode_*         blocks take pieces (an item for one KV head) until there are none. One warp of a block
- * brings what the other four work on: the queries of the next piece, rotated, and block after block of its keys and
+ *   wr_attn_decode_*         blocks take pieces (an item for one KV head) until there are none. Two warps of a block
+ * bring what the other four work on: one the next piece and its queries, rotated, one block after block of keys and
  * values into a ring of slots, across the ends of pieces, so that memory is never idle for want of a request. Scores: a
  * warp takes a quarter of the block's keys. Weights and maxima go through shared memory, then a warp takes a part of
  * the output's columns, so the chain over keys is never split. A tile whose work is small beside a block's fair share
@@ -154,15 +154,18 @@ template <int D, int E, int MT> struct decode_memory {
         jobs = work + WR_ATTN_MOST(WR_ATTN_WORK_BYTES(D, MT), WR_ATTN_MERGE_BYTES);
         bars = wr_smem(jobs + WR_ATTN_JOBS_BYTES);
     }
-    /* Slots: filled, and free again; jobs likewise. */
+    /* Of slots: filled, and free again. */
     WR_DEVICE_MEMBER u32 full(int slot) const { return bars + slot * 8; }
     WR_DEVICE_MEMBER u32 empty(int slot) const { return bars + 128 + slot * 8; }
-    WR_DEVICE_MEMBER u32 job_full(int buffer) const { return bars + 96 + buffer * 8; }
+    /* Of jobs: the item is there, its queries too, both are free again. */
+    WR_DEVICE_MEMBER u32 job_known(int buffer) const { return bars + 96 + buffer * 8; }
+    WR_DEVICE_MEMBER u32 job_full(int buffer) const { return bars + 112 + buffer * 8; }
     WR_DEVICE_MEMBER u32 job_empty(int buffer) const { return bars + 224 + buffer * 8; }
     WR_DEVICE_MEMBER decode_job *job(int buffer) const { return (decode_job *)(jobs + buffer * 128); }
     WR_DEVICE_MEMBER u32 *message() const { return (u32 *)(jobs + 256); }
-    /* A bit for each page of a slot's keys that is not there. */
-    WR_DEVICE_MEMBER volatile u32 *missing(int slot) const {
+    WR_DEVICE_MEMBER u8 *slot(int slot) const { return slots + slot * SLOT; }
+    /* What is there of a slot's block (wr_copy_block). */
+    WR_DEVICE_MEMBER volatile u32 *rows(int slot) const {
         return (volatile u32 *)(jobs + WR_ATTN_JOBS_BYTES + 256) + slot;
     }
 };
@@ -175,7 +178,7 @@ WR_DEVICE void step_ring(decode_ring *ring, int stages) {
     if (++ring->slot == stages) ring->slot = 0, ring->parity ^= 1;
 }
 
-/* ---- the warp that brings ---- */
+/* ---- the warps that bring ---- */
 
 /* The query rows of the item in the type of the keys, rotated: rows of D + 8 elements at `to`; what lies behind the
  * last row takes part in nothing that counts. */
@@ -205,17 +208,18 @@ WR_DEVICE u32 first_piece(int n_rows_of_blocks) {
     return row * width + ((row & 1) ? width - 1 - column : column);
 }
 
+/* Pieces, one after the other, with their queries. What comes after the next piece is asked for before it is needed. */
 template <int D, int E, int KV, int MT, int PER_SM>
-WR_DEVICE void bring(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
-    constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_ATTN_PAGE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
+WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
+    constexpr int BUFFERS = WR_ATTN_Q_BUFFERS(D);
     const int lane = (int)threadIdx.x % 32;
-    u32 piece = first_piece(PER_SM), word = 0;
     const u32 heads = (u32)p->kv_heads;
+    u32 piece = first_piece(PER_SM), word = 0, next = 0xFFFFFFFFu;
     /* The item is read beside the count: it may be none, but its place is there. */
     if (piece < p->max_pieces && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + piece / heads))[lane];
     const u32 n_pieces = p->schedule->n_items * heads;
     const bool dealt = n_pieces > gridDim.x;
-    decode_ring ring = {0, 1};
+    if (dealt && lane == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
     for (u32 n = 0;; n++) {
         const int buffer = (int)(n % BUFFERS);
         const bool over = piece >= n_pieces;
@@ -225,53 +229,53 @@ WR_DEVICE void bring(const wr_attn_params *p, const decode_memory<D, E, MT> &m) 
         const int head = (int)(piece % heads);
         if (lane == 31) job->head = head, job->over = over;
         __syncwarp();
+        if (lane == 0) wr_bar_arrive(m.job_known(buffer));
         if (over) {
             if (lane == 0) wr_bar_arrive(m.job_full(buffer));
             break;
         }
+        piece = __shfl_sync(0xFFFFFFFFu, next, 0);
+        if (piece < n_pieces && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + piece / heads))[lane];
+        if (dealt && lane == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
+        load_queries<D, KV>(p, &job->item, head, m.queries + buffer * WR_ATTN_Q_BYTES(D, MT));
+        __syncwarp();
+        if (lane == 0) wr_bar_arrive(m.job_full(buffer));
+    }
+    if (dealt && lane == 0 && wr_arrive_global(&p->schedule->done) == gridDim.x - 1)
+        p->schedule->next = p->schedule->done = 0;
+}
+
+/* The pieces' keys and values, block after block. */
+template <int D, int E, int KV, int MT> WR_DEVICE void feed(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
+    constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_ATTN_PAGE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
+    decode_ring ring = {0, 1};
+    for (u32 n = 0;; n++) {
+        const int buffer = (int)(n % BUFFERS);
+        wr_bar_wait(m.job_known(buffer), (int)(n / BUFFERS & 1));
+        const decode_job *job = m.job(buffer);
+        if (job->over) return;
         const wr_attn_item *item = &job->item;
         const int begin = item->block, last = item->last, seq = item->seq, from = item->from, to = item->to + 1;
-        u32 next = 0xFFFFFFFFu;
-        if (dealt && lane == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
+        const int head = job->head;
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) wr_bar_arrive(m.job_empty(buffer));
         i32 pages = begin <= last ? wr_attn_pages_from(p, seq, (i64)begin * PAGES) : -1;
-        bool queries = false;
         for (int block = begin; block <= last; block++) {
-            const int at = (block - begin) * PAGES;
+            const int at = (block - begin) * PAGES, low = from - block * BK, high = to - block * BK;
             if (at > 0 && at % 32 == 0) pages = wr_attn_pages_from(p, seq, (i64)block * PAGES);
             i32 page[PAGES];
 #pragma unroll
             for (int i = 0; i < PAGES; i++) page[i] = __shfl_sync(0xFFFFFFFFu, pages, at % 32 + i);
-#pragma unroll
-            for (int values = 0; values < 2; values++) {
-                wr_bar_wait(m.empty(ring.slot), ring.parity);
-                u8 *slot = m.slots + ring.slot * WR_ATTN_SLOT(D, E);
-                if (values)
-                    wr_copy_block<BK, WR_ATTN_PANELS(E)>(p->v, page, head, p->kv_heads, from - block * BK,
-                                                         to - block * BK, slot, m.missing(ring.slot),
-                                                         m.full(ring.slot));
-                else
-                    wr_copy_block<BK, WR_ATTN_PANELS(D)>(p->k, page, head, p->kv_heads, from - block * BK,
-                                                         to - block * BK, slot, m.missing(ring.slot),
-                                                         m.full(ring.slot));
-                step_ring(&ring, p->stages);
-            }
-            if (!queries) { /* under the first copies */
-                queries = true;
-                piece = __shfl_sync(0xFFFFFFFFu, next, 0);
-                if (piece < n_pieces && lane < WR_ATTN_ITEM_WORDS)
-                    word = ((const u32 *)(p->items + piece / heads))[lane];
-                load_queries<D, KV>(p, item, head, m.queries + buffer * WR_ATTN_Q_BYTES(D, MT));
-                __syncwarp();
-                if (lane == 0) wr_bar_arrive(m.job_full(buffer));
-            }
+            wr_bar_wait(m.empty(ring.slot), ring.parity);
+            wr_copy_block<BK, WR_ATTN_PANELS(D), 0>(p->k, page, head, p->kv_heads, low, high, m.slot(ring.slot),
+                                                    m.rows(ring.slot), m.full(ring.slot));
+            step_ring(&ring, p->stages);
+            wr_bar_wait(m.empty(ring.slot), ring.parity);
+            wr_copy_block<BK, WR_ATTN_PANELS(E), 16>(p->v, page, head, p->kv_heads, low, high, m.slot(ring.slot),
+                                                     m.rows(ring.slot), m.full(ring.slot));
+            step_ring(&ring, p->stages);
         }
-        if (queries) continue;
-        if (lane == 0) wr_bar_arrive(m.job_full(buffer));
-        piece = __shfl_sync(0xFFFFFFFFu, next, 0);
-        if (piece < n_pieces && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + piece / heads))[lane];
     }
-    if (dealt && lane == 0 && wr_arrive_global(&p->schedule->done) == gridDim.x - 1)
-        p->schedule->next = p->schedule->done = 0;
 }
 
 /* ---- the warps that compute ---- */
@@ -331,7 +335,7 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
         int span = item->span;
         for (int block = item->block; block <= last; block++) {
             wr_bar_wait(m.full(ring.slot), ring.parity);
-            const u32 gone = *m.missing(ring.slot);
+            const u32 gone = wr_block_gone(*m.rows(ring.slot));
             const bool masked = gone || block * BK < item->all_from || block * BK + BK - 1 > item->all_to;
             float s[MT][KEY_TILES][4];
 #pragma unroll
@@ -340,7 +344,7 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                 for (int n = 0; n < KEY_TILES; n++) s[x][n][0] = s[x][n][1] = s[x][n][2] = s[x][n][3] = 0.0f;
             /* Lane's row of K for ldmatrix, and which of two pieces of 16 bytes it takes. */
             const int key = warp * (BK / 4) + (lane >> 4) * 8 + lane % 8;
-            const u32 keys_at = wr_smem(m.slots + ring.slot * WR_ATTN_SLOT(D, E)) + (u32)key * WR_PANEL_ROW;
+            const u32 keys_at = wr_smem(m.slot(ring.slot)) + (u32)key * WR_PANEL_ROW;
 #pragma unroll
             for (int k = 0; k < D / 16; k++) {
                 u32 q[MT][4];
@@ -439,10 +443,14 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                     }
                 }
             }
-            const u32 values_at = wr_smem(m.slots + ring.slot * WR_ATTN_SLOT(D, E)) + (u32)(lane % 16 * WR_PANEL_ROW);
+            /* Keys that are not there weigh nothing: their steps are left out. */
+            const u32 there = *m.rows(ring.slot);
+            const int first_step = wr_block_begin(there) / 16, end_step = (wr_block_end(there) + 15) / 16;
+            const u32 values_at = wr_smem(m.slot(ring.slot)) + (u32)(lane % 16 * WR_PANEL_ROW);
             const u32 weight_at = wr_smem(weights) + (u32)(lane % 16 * P_ROW + (lane / 16) * 16);
 #pragma unroll
             for (int k = 0; k < BK / 16; k++) {
+                if (k < first_step || k >= end_step) continue;
                 u32 pf[MT][4];
 #pragma unroll
                 for (int x = 0; x < MT; x++)
@@ -535,12 +543,13 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     const decode_memory<D, E, MT> m(memory, p->stages);
     if (threadIdx.x == 0) {
         for (int i = 0; i < p->stages; i++) {
-            wr_bar_init(m.full(i), 32); /* lanes of the warp that brings */
+            wr_bar_init(m.full(i), 32); /* lanes of the warp that feeds */
             wr_bar_init(m.empty(i), 4); /* warps that compute */
         }
         for (int i = 0; i < WR_ATTN_Q_BUFFERS(D); i++) {
+            wr_bar_init(m.job_known(i), 1);
             wr_bar_init(m.job_full(i), 1);
-            wr_bar_init(m.job_empty(i), 4);
+            wr_bar_init(m.job_empty(i), 5);
         }
         wr_bar_init_done();
     }
@@ -548,8 +557,10 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     wr_grid_wait();
     if (threadIdx.x < THREADS)
         compute<D, E, KV, MT>(p, m);
+    else if (threadIdx.x < THREADS + 32)
+        lead<D, E, KV, MT, PER_SM>(p, m);
     else
-        bring<D, E, KV, MT, PER_SM>(p, m);
+        feed<D, E, KV, MT>(p, m);
 }
 
 /* Instances for keys of one type: D, E, tiles of 16 rows, blocks a multiprocessor. src/cuda/attention.c has the same
@@ -563,15 +574,15 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
 #define WR_ATTN_DECODES(type, suffix)                                                                                  \
     WR_ATTN_DECODE(64_1##suffix, type, 64, 64, 1, 2)                                                                   \
     WR_ATTN_DECODE(64_2##suffix, type, 64, 64, 2, 2)                                                                   \
-    WR_ATTN_DECODE(80_1##suffix, type, 80, 80, 1, 2)                                                                   \
+    WR_ATTN_DECODE(80_1##suffix, type, 80, 80, 1, 1)                                                                   \
     WR_ATTN_DECODE(80_2##suffix, type, 80, 80, 2, 1)                                                                   \
-    WR_ATTN_DECODE(96_1##suffix, type, 96, 96, 1, 2)                                                                   \
+    WR_ATTN_DECODE(96_1##suffix, type, 96, 96, 1, 1)                                                                   \
     WR_ATTN_DECODE(96_2##suffix, type, 96, 96, 2, 1)                                                                   \
-    WR_ATTN_DECODE(128_1##suffix, type, 128, 128, 1, 2)                                                                \
+    WR_ATTN_DECODE(128_1##suffix, type, 128, 128, 1, 1)                                                                \
     WR_ATTN_DECODE(128_2##suffix, type, 128, 128, 2, 1)                                                                \
-    WR_ATTN_DECODE(192_1##suffix, type, 192, 128, 1, 2)                                                                \
+    WR_ATTN_DECODE(192_1##suffix, type, 192, 128, 1, 1)                                                                \
     WR_ATTN_DECODE(192_2##suffix, type, 192, 128, 2, 1)                                                                \
-    WR_ATTN_DECODE(256_1##suffix, type, 256, 256, 1, 2)                                                                \
+    WR_ATTN_DECODE(256_1##suffix, type, 256, 256, 1, 1)                                                                \
     WR_ATTN_DECODE(256_2##suffix, type, 256, 256, 2, 1)                                                                \
     WR_ATTN_DECODE(512_1##suffix, type, 512, 512, 1, 1)
 

@@ -120,11 +120,11 @@ template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *a
             wr_bar_wait(bars + EMPTY + slot * 8, (int)(round & 1) ^ 1);
             volatile u32 *missing = (volatile u32 *)(area + MISSING) + slot;
             if (values)
-                wr_copy_block<BLOCK, WR_PREFILL_PANELS(E)>(p->v, page, tile.head, p->kv_heads, low, high, to, missing,
-                                                           bars + FULL + slot * 8);
+                wr_copy_block<BLOCK, WR_PREFILL_PANELS(E), BLOCK>(p->v, page, tile.head, p->kv_heads, low, high, to,
+                                                                  missing, bars + FULL + slot * 8);
             else
-                wr_copy_block<BLOCK, WR_PREFILL_PANELS(D)>(p->k, page, tile.head, p->kv_heads, low, high, to, missing,
-                                                           bars + FULL + slot * 8);
+                wr_copy_block<BLOCK, WR_PREFILL_PANELS(D), 0>(p->k, page, tile.head, p->kv_heads, low, high, to,
+                                                              missing, bars + FULL + slot * 8);
         }
     }
     if (leader) {
@@ -412,7 +412,7 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
         start_scores<D, BLOCK>(s, q, slots + slot * SLOT);
         pass_turn(bars, wg);
         wr_wgmma_wait<0>();
-        u32 gone = missing[slot];
+        u32 gone = wr_block_gone(missing[slot]);
         __syncwarp();
         release(bars, slot);
         weigh<BLOCK>(p, tile, s, &rows, tile->begin, gone, decay);
@@ -426,7 +426,7 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
             start_values<WIDE, BLOCK>(o, weights, slots + value_slot * SLOT, fresh);
             pass_turn(bars, wg);
             wr_wgmma_wait<1>();
-            gone = missing[key_slot];
+            gone = wr_block_gone(missing[key_slot]);
             __syncwarp();
             release(bars, key_slot);
             float span_m[2] = {rows.m[0], rows.m[1]}, span_l[2] = {rows.l[0], rows.l[1]};

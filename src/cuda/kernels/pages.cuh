@@ -19,40 +19,50 @@ WR_DEVICE i64 wr_kv_column(bool tiled, i64 pos, i64 d) {
     return tiled ? d / 64 * (WR_PAGE * 64) + (((d / 8 % 8) ^ (pos % 8)) * 8) + d % 8 : d;
 }
 
+/* What wr_copy_block tells of a block besides its bytes: a bit for each page that is not there, and the range of rows
+ * that are. */
+WR_DEVICE u32 wr_block_gone(u32 word) { return word & 3; }
+WR_DEVICE int wr_block_begin(u32 word) { return (int)(word >> 8 & 0xFF); }
+WR_DEVICE int wr_block_end(u32 word) { return (int)(word >> 16); }
+
+/* Zeros into rows [from, to) of every panel of a slot, by all lanes. */
+template <int BK, int PANELS> WR_DEVICE void wr_clear_rows(u8 *slot, int from, int to) {
+    const uint4 zeros = {0, 0, 0, 0};
+    for (int e = from * 8 + (int)threadIdx.x % 32; e < to * 8; e += 32)
+#pragma unroll
+        for (int panel = 0; panel < PANELS; panel++) *(uint4 *)(slot + panel * (BK * WR_PANEL_ROW) + e * 16) = zeros;
+}
+
 /* One block of BK positions of a head, in two-byte elements, by all lanes of a warp into a slot: PANELS panels one
- * behind the other, each [BK][WR_PANEL_ROW]. page[i]: of positions 64 i on; below 0: there is none, bit i of *missing
- * is set. Positions outside [low, high) of the block, and those of no page, become zeros. Ends on bar, which counts the
- * warp's 32 arrivals, and bytes where copies are in bulk. */
-template <int BK, int PANELS>
+ * behind the other, each [BK][WR_PANEL_ROW]. page[i]: of positions 64 i on; below 0: there is none. Only positions
+ * [low, high) of the block are copied; those before and behind them become zeros down and up to multiples of CLEAR (0:
+ * none do). Ends on bar, which counts the warp's 32 arrivals, and bytes where copies are in bulk; *word then tells what
+ * is there. */
+template <int BK, int PANELS, int CLEAR>
 WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int heads, int low, int high, u8 *slot,
-                             volatile u32 *missing, u32 bar) {
+                             volatile u32 *word, u32 bar) {
     constexpr int PAGES = BK / WR_PAGE;
     const int lane = threadIdx.x % 32;
-    int begin[PAGES], end[PAGES], rows = 0;
+    int begin[PAGES], end[PAGES], rows = 0, from = BK, to = 0;
     u32 gone = 0;
 #pragma unroll
     for (int i = 0; i < PAGES; i++) {
         begin[i] = max(low - i * WR_PAGE, 0);
         end[i] = page[i] < 0 ? 0 : min(high - i * WR_PAGE, (int)WR_PAGE);
-        if (end[i] < begin[i]) end[i] = begin[i] = 0;
+        if (end[i] <= begin[i]) end[i] = begin[i] = 0;
         if (page[i] < 0) gone |= 1u << i;
+        if (end[i] > 0) from = min(from, i * WR_PAGE + begin[i]), to = i * WR_PAGE + end[i];
         rows += end[i] - begin[i];
     }
-    if (rows < BK) {
-        const uint4 zeros = {0, 0, 0, 0};
-#pragma unroll 1
-        for (int e = lane; e < BK * 8; e += 32) {
-            const int row = e / 8;
-            const bool second = PAGES > 1 && row >= WR_PAGE;
-            const int at = second ? row - WR_PAGE : row;
-            if (at >= (second ? begin[PAGES - 1] : begin[0]) && at < (second ? end[PAGES - 1] : end[0])) continue;
-#pragma unroll
-            for (int panel = 0; panel < PANELS; panel++)
-                *(uint4 *)(slot + panel * (BK * WR_PANEL_ROW) + e * 16) = zeros;
+    if (from > to) from = to = 0;
+    if constexpr (CLEAR > 0)
+        if (rows < BK) { /* rows between from and to are all there */
+            wr_clear_rows<BK, PANELS>(slot, from / CLEAR * CLEAR, from);
+            wr_clear_rows<BK, PANELS>(slot, to, (to + CLEAR - 1) / CLEAR * CLEAR);
+            if (CLEAR == BK && to == 0) wr_clear_rows<BK, PANELS>(slot, 0, BK);
+            wr_fence_async();
         }
-        wr_fence_async();
-    }
-    if (lane == 0) *missing = gone;
+    if (lane == 0) *word = gone | (u32)from << 8 | (u32)to << 16;
 #if WR_HAS_BULK
     if (lane == 0)
         wr_bar_expect(bar, (u32)(rows * WR_PANEL_ROW * PANELS));
