@@ -29,9 +29,35 @@ WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar) {
 /* Ordinary writes to shared memory before this are seen by wgmma and bulk copies after it (and a barrier). */
 WR_DEVICE void wr_fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/* ---- clusters: blocks that run at once and reach each other's shared memory ---- */
+
+/* A barrier of all threads of the cluster, by whole warps, in two halves. The first: this block has set up its memory.
+ * The last: nobody reaches for it any more, so that it may end. */
+WR_DEVICE void wr_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+WR_DEVICE void wr_cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/* The cluster's address of what block `rank` of it has at this address of its own. */
+WR_DEVICE u32 wr_cluster_smem(u32 address, u32 rank) {
+    u32 r;
+    asm("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(r) : "r"(address), "r"(rank));
+    return r;
+}
+/* Both addresses are the cluster's and of one block. The store completes on bar, as 16 bytes. */
+WR_DEVICE void wr_cluster_store16(u32 to, float4 v, u32 bar) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0],{%1,%2,%3,%4},[%5];" ::"r"(to),
+                 "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(bar)
+                 : "memory");
+}
+WR_DEVICE void wr_cluster_bar_arrive(u32 bar) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _,[%0];" ::"r"(bar) : "memory");
+}
+
 /* Registers a thread of this warpgroup may use from here on; each role is one branch of a single if. */
-template <int N> WR_DEVICE void wr_registers_fewer(void) { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
-template <int N> WR_DEVICE void wr_registers_more(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> WR_DEVICE void wr_registers_fewer(void) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> WR_DEVICE void wr_registers_more(void) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
 
 /* ---- wgmma: 64 rows by N columns by k16, bf16 in, f32 out ---- */
 
