@@ -387,20 +387,9 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 /* ---- the table ---- */
 
 /* The rows of many rows of x stand in linear_prefill.c, which a test may leave out. */
-/* 17 to 32 rows: the wide kernel comes before the prefill tier. The same launch as the decode row's. */
-static bool wide_fits(const wr_step *step) {
-    wr_decode_shape shape;
-    wr_lean_plan plan;
-    int64_t m = wr_linear_rows_of_x(step);
-    if (m <= 16 || m > MOST_ROWS || !wr_step_traits(step)->hopper || step->in[0].dtype != WEIR_DTYPE_BF16) return false;
-    wr_linear_decode_shape(step, m, &shape);
-    return shape.kind < WR_KIND_COUNT && wr_linear_wide_plan(&shape, &plan) && decode_fits(step);
-}
-static wr_kernel_row linear_rows[6], gather_rows[5];
+static wr_kernel_row linear_rows[5], gather_rows[5];
 static void make_rows(void) {
     int n = 0;
-    linear_rows[n++] =
-        (wr_kernel_row){.name = "wide", .fits = wide_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
     if (&wr_cuda_linear_prefill_row) linear_rows[n++] = wr_cuda_linear_prefill_row;
     linear_rows[n++] = (wr_kernel_row){
         .name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};

@@ -17,7 +17,8 @@ typedef struct wr_prefill_plan {
 } wr_prefill_plan;
 
 enum {
-    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers' */
+    WR_PREFILL_MIN_ROWS = 17,  /* fewer rows are the decode tiers', */
+    WR_PREFILL_MIN_NARROW = 9, /* or, of the kinds that models come in, unless they do not fit in a block's memory */
     WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
 };
 

@@ -450,7 +450,7 @@ static void every_choice_fits_the_card(void **state) {
     (void)state;
     static const int64_t rows[] = {1, 16, 100, 1024, 4096, 12288, 28672, 151936, 262144};
     for (int kind = 0; kind < WR_KIND_COUNT; kind++) {
-        for (int64_t m = 17; m < 100000; m += m / 3) {
+        for (int64_t m = 1; m < 100000; m += m / 3 + 1) {
             for (int n = 0; n < COUNT(rows); n++) {
                 for (int64_t k_tiles = 1; k_tiles < 300; k_tiles += k_tiles / 2 + 1) {
                     wr_prefill_plan p;
@@ -477,7 +477,7 @@ static void steps_of_others_are_refused(void **state) {
     step.device = wr_emulate_traits_plain();
     assert_false(row->fits(&step));
     step.device = wr_emulate_traits();
-    step.in[0].shape[0] = WR_PREFILL_MIN_ROWS - 1;
+    step.in[0].shape[0] = WR_PREFILL_MIN_NARROW - 1;
     assert_false(row->fits(&step));
     step.in[0].shape[0] = 0;
     assert_false(row->fits(&step));
@@ -487,6 +487,34 @@ static void steps_of_others_are_refused(void **state) {
     free_cloth(&x);
     free_cloth(&y);
     free_weight(&w);
+}
+
+/* 8 rows of 14,336 columns do not fit in a block's memory, 6 do. Weights without tiles of 16 tokens: from 17 rows on.
+ */
+static void few_rows_are_taken_where_the_decode_tiers_cannot_hold_them(void **state) {
+    (void)state;
+    static const struct {
+        format f;
+        int64_t m, cols;
+        bool taken;
+    } cases[] = {{{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 14336, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 6, 14336, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 4096, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 9, 4096, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 8, 14336, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 16, 4096, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 17, 4096, true}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        wr_linear_args args = {.quant = wr_linear_quant(cases[i].f.quant),
+                               .weight_dtype = cases[i].f.dtype,
+                               .experts = 1,
+                               .rows = 64,
+                               .cols = cases[i].cols,
+                               .packed = 1};
+        wr_tensor in[2] = {{.dtype = WEIR_DTYPE_BF16, .n_dims = 2, .shape = {cases[i].m, cases[i].cols}}};
+        wr_step step = {.op = WR_OP_LINEAR, .args = &args, .n_in = 2, .in = in, .device = &h200};
+        assert_int_equal(wr_cuda_linear_prefill_row.fits(&step), cases[i].taken);
+    }
 }
 
 int main(void) {
@@ -501,6 +529,7 @@ int main(void) {
         cmocka_unit_test(choices_keep_the_card_busy),
         cmocka_unit_test(every_choice_fits_the_card),
         cmocka_unit_test(steps_of_others_are_refused),
+        cmocka_unit_test(few_rows_are_taken_where_the_decode_tiers_cannot_hold_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

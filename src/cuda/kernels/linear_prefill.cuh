@@ -24,8 +24,22 @@
  *   W 4096 x 4096     64 rows  11.5 us (32, 1 warpgroup), 10.7 (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
  *   W 4096 x 14336   512 rows  90.7 us, 663 TFLOP/s
  *   preparation of 512 rows of 4096 alone: 4.4 us
+ *   32 rows, as chosen (before: decode kernels with all of x, or slices of it, in each block)
+ *     [12288, 4096] 14.4 us (20.4)   [28672, 4096] 26.3 (36.2)   [4096, 4096] 8.70 (15.1)   [4096, 14336] 24.4 (41.5)
+ *     with 1 half and 4 groups, 2 and 2, 4 and 1 of 32 tokens, in this order: [12288, 4096] 16.4, 14.4, 22.2;
+ *     [28672, 4096] 31.5, 27.8, 26.3; [4096, 4096] 8.70, 12.8, 22.1; [4096, 14336] 24.4, 39.0, 70.7
  * A k tile takes about 120 cycles more than its wgmma (more where weights take more instructions to expand), whatever
  * the shape: perhaps the warpgroups fall into step, and the tensor cores idle while all of them expand weights.
+ *
+ * Tried for 8 to 32 rows (trial kernels with the same bits, H200, 4 bits g64, W [12288, 4096] unless said): mma.sync
+ * with K split over clusters of C blocks, the columns of x that a block needs in its shared memory, sums of slices
+ * added through the cluster's memory. Weights by bulk copies into a ring for each warp, 16 rows: C = 2 13.0 us, C =
+ * 4 16.2 (C = 8, two blocks a multiprocessor, 20.7); 32 rows: 21.7; 8 rows: C = 1 10.9; 8 rows of [4096, 14336] with C
+ * = 2: 14.5; 32 rows of [28672, 4096]: 41. Weights by 16-byte loads into registers: 16 rows 14.5, 32 rows 19.7, 8
+ * rows 11.7. Of 66 clusters of 2 blocks all run at once, of 4 blocks 30, of 8 blocks 15. What the clusters lost:
+ * reading all others' sums takes 4,500 cycles for 41 KB a block (9 bytes a cycle); one warp's bulk copy waits for the
+ * copies of the others before it, so x that is asked for behind a ring of weights comes late, and warps that ask for
+ * their own weights stand still.
  *
  * Tried before: one copy of weights for each row tile and k tile, nine copies a stage with the tokens, and tokens from
  * rows of x by cp.async of one warp without preparation: slower, but by an amount not known well. Ring addresses by

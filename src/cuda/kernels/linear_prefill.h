@@ -24,6 +24,7 @@ enum {
  * instructions, narrow tiles gain nothing over 128 tokens: issue slots bound both. */
 #define WR_PREFILL_ALL_WIDTHS(X)                                                                                       \
     X(BF16) X(A4_64) X(A4_32) X(A8_64) X(A8_32) X(MXFP4) X(NVFP4) X(MXFP8) /* 32, 64, 128 */
+#define WR_PREFILL_FEW_TOKENS(X) X(Q8_0) X(Q4_K) X(Q6_K)                   /* 32, 128 */
 #define WR_PREFILL_TWO_WIDTHS(X) X(A2_64) X(A2_32) X(A3_64) X(A3_32) X(A5_64) X(A5_32) X(A6_64) X(A6_32) /* 32, 128 */
 #define WR_PREFILL_ONE_WIDTH(X)                                                                                        \
     X(F16)                                                                                                             \
@@ -31,7 +32,7 @@ enum {
     X(H8_64)                                                                                                           \
     X(H4_32)                                                                                                           \
     X(H5_32)                                                                                                           \
-    X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) /* 128 */
+    X(F2) X(F3) X(F4) X(F5) X(F6) X(F8) X(Q4_0) X(Q5_0) X(Q2_K) X(Q3_K) X(Q5_K) /* 128 */
 
 /* Activations for the kernel: bf16, zeros after cols and after the last token. out: k tile, then token, then 64 values,
  * as 16-byte pieces swizzled for wgmma: [k_tiles][m_pad][8 pieces], piece c of token r at c ^ (r & 7). With jobs, job j
