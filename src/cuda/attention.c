@@ -122,7 +122,7 @@ static bool make_plan(const wr_step *step, plan *out) {
     int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
     int64_t units = min_i64(rows * out->group, tile_rows) * out->instance->value_dim / 4;
-    out->merges = out->max_partial_rows > 0 && (spans > WR_ATTN_SMALL_SPANS || units > WR_ATTN_SMALL_UNITS);
+    out->merges = out->max_partial_rows > 0 && (units > WR_ATTN_SMALL_UNITS || spans * units > WR_ATTN_SMALL_MERGE);
     out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
     /* Blocks without work cost time as well: 512 keys took 8.0 us with 396 of them, 6.6 with 132. */
     out->blocks = min_i64(out->blocks, out->max_tiles * spans * kv_heads);

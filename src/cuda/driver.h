@@ -57,6 +57,7 @@
     X(cuGraphCreate)                                                                                                   \
     X(cuGraphDestroy)                                                                                                  \
     X(cuGraphAddNode)                                                                                                  \
+    X(cuGraphKernelNodeSetAttribute)                                                                                   \
     X(cuGraphInstantiate)                                                                                              \
     X(cuGraphExecDestroy)                                                                                              \
     X(cuGraphUpload)                                                                                                   \

@@ -56,8 +56,11 @@ static wr_kv_write_params params_of(const wr_step *step) {
 static bool eights_fit(const wr_step *step) {
     operands o = operands_of(step);
     const wr_kv_args *args = step->args;
+    /* So that places and counts fit 32 bits. */
+    if (o.x[0]->shape[0] > INT32_MAX / 1024 || o.pages[0]->shape[1] > INT32_MAX) return false;
     for (int i = 0; i < o.n_parts; i++) {
         const wr_tensor *x = o.x[i];
+        if (x->shape[1] * x->shape[2] > 1 << 17) return false;
         if (x->shape[2] % 8 || x->strides[2] != 1 || (x->shape[1] > 1 && x->strides[1] % 8) ||
             (x->shape[0] > 1 && x->strides[0] % 8))
             return false;
@@ -65,25 +68,26 @@ static bool eights_fit(const wr_step *step) {
     return !o.rope || o.rope->shape[2] % (args->interleaved ? 4 : 8) == 0;
 }
 
-static weir_status launch(const wr_step *step, const char *kernel, int units_of, wr_launcher *launcher,
+static weir_status launch(const wr_kv_write_params *p, const char *kernel, int64_t blocks, wr_launcher *launcher,
                           weir_error *err) {
-    wr_kv_write_params p = params_of(step);
-    int64_t units = 0;
-    for (int i = 0; i < p.n_parts; i++) units += p.tokens * p.heads * p.part[i].width / units_of;
-    if (p.n_pages * p.page_size == 0 || units == 0) return WEIR_OK;
-    int64_t blocks = (units + THREADS - 1) / THREADS;
     wr_launch_spec spec = {.kernel = kernel,
-                           .blocks = blocks < INT32_MAX ? blocks : INT32_MAX,
+                           .blocks = blocks < INT32_MAX ? blocks : INT32_MAX, /* kernels stride over the rest */
                            .threads = THREADS,
-                           .params = &p,
-                           .params_bytes = sizeof p};
-    return wr_launch(launcher, &spec, err);
+                           .params = p,
+                           .params_bytes = sizeof *p};
+    return p->n_pages > 0 && p->page_size > 0 ? wr_launch(launcher, &spec, err) : WEIR_OK;
+}
+static int64_t elements_of_token(const wr_kv_write_params *p) {
+    return p->heads * (p->part[0].width + (p->n_parts > 1 ? p->part[1].width : 0));
 }
 static weir_status launch_eights(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    return launch(step, "wr_kv_write_eights", 8, launcher, err);
+    wr_kv_write_params p = params_of(step);
+    p.blocks_each = (int32_t)((elements_of_token(&p) / 8 + THREADS - 1) / THREADS);
+    return launch(&p, "wr_kv_write_eights", p.tokens * p.blocks_each, launcher, err);
 }
 static weir_status launch_ref(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    return launch(step, "wr_kv_write_ref", 1, launcher, err);
+    wr_kv_write_params p = params_of(step);
+    return launch(&p, "wr_kv_write_ref", (p.tokens * elements_of_token(&p) + THREADS - 1) / THREADS, launcher, err);
 }
 
 const wr_kernel_row *wr_cuda_kv_rows(wr_op_id op) {

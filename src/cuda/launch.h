@@ -19,6 +19,7 @@ static inline const wr_cuda_traits *wr_step_traits(const wr_step *step) { return
 typedef struct wr_launch_spec {
     const char *kernel; /* as in WR_KERNEL */
     int64_t blocks;     /* 1-D grid, at most 2^31 - 1; 0 or less launches nothing */
+    int cluster;        /* blocks of a cluster (kernels/hopper.cuh), a divisor of blocks; 0: no clusters */
     int threads;        /* of a block */
     size_t shared_bytes;
     const void *params; /* the kernel's struct; copied */

@@ -386,19 +386,8 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 
 /* ---- the table ---- */
 
-/* 17 to 32 rows: the wide kernel comes before the prefill tier. The same launch as the decode row's. */
-static bool wide_fits(const wr_step *step) {
-    wr_decode_shape shape;
-    wr_lean_plan plan;
-    int64_t m = wr_linear_rows_of_x(step);
-    if (m <= 16 || m > MOST_ROWS || !wr_step_traits(step)->hopper || step->in[0].dtype != WEIR_DTYPE_BF16) return false;
-    wr_linear_decode_shape(step, m, &shape);
-    return shape.kind < WR_KIND_COUNT && wr_linear_wide_plan(&shape, &plan) && decode_fits(step);
-}
-
 const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
     static const wr_kernel_row linear[] = {
-        {.name = "wide", .fits = wide_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},
         {.name = "prefill",
          .fits = wr_linear_prefill_fits,
          .launch = wr_linear_prefill_launch,

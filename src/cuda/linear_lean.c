@@ -1,17 +1,11 @@
-/* The decode tiers of the shapes that models have: how kernels/linear_lean.cu and linear_wide.cu share their work, and
- * their launches. */
+/* The decode tier of the shapes that models have: how kernels/linear_lean.cu shares its work, and its launches. */
 #include <stdio.h>
 
 #include "cuda/linear_plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum {
-    SLOT_PITCH = WR_LEAN_TILES * WR_TILE_COLS * 2 + 16,
-    PART_BYTES = 8 * 20 * 4,
-    SUM_BYTES = 512,
-    BARRIER_BYTES = 512
-};
+enum { PART_BYTES = 8 * 20 * 4 };
 
 static int ahead_of(int kind) {
     switch (kind) {
@@ -68,34 +62,6 @@ bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *o
     return best < 1e300;
 }
 
-bool wr_linear_wide_plan(const wr_decode_shape *s, wr_lean_plan *out) {
-    double best = 1e300;
-    if (!common(s) || s->m > 32) return false;
-    int n8 = s->m <= 16 ? 2 : 4, most_warps = s->m <= 16 ? WR_WIDE_WARPS_16 : WR_WIDE_WARPS_32;
-    for (int takers = 1; takers <= s->slices && takers <= most_warps; takers++) {
-        for (int tiles = 1; tiles * takers <= most_warps && tiles <= 15; tiles++) {
-            wr_lean_plan p = {.tiles = tiles, .takers = takers};
-            int64_t groups = ceil_div(s->row_tiles, tiles);
-            size_t base = BARRIER_BYTES + (size_t)((2 * takers - 1) * tiles * n8 * SUM_BYTES);
-            size_t slot = (size_t)s->m * SLOT_PITCH;
-            if (base + slot > s->shared_bytes) continue;
-            size_t depth = (s->shared_bytes - base) / slot;
-            p.depth = (int)(depth < (size_t)s->slices ? depth : (size_t)s->slices);
-            if (p.depth > BARRIER_BYTES / 16) p.depth = BARRIER_BYTES / 16;
-            int warps = tiles * takers + (p.depth < s->slices); /* one that brings x */
-            if (p.depth < takers || warps > most_warps) continue;
-            p.threads = 32 * warps;
-            p.shared_bytes = base + (size_t)p.depth * slot;
-            p.blocks = groups < s->n_sm ? groups : s->n_sm;
-            double cost = cost_of(s, 1, &p, 1);
-            if (cost >= best) continue;
-            best = cost;
-            *out = p;
-        }
-    }
-    return best < 1e300;
-}
-
 /* ---- launches ---- */
 
 /* form: the kernel's name behind the kind's. */
@@ -105,7 +71,6 @@ static weir_status launch(wr_linear_params *p, const wr_lean_plan *plan, const c
     snprintf(name, sizeof(name), "wr_linear_%s_%s", wr_linear_kind_name(p->kind), form);
     p->group_tiles = plan->tiles;
     p->chunk_slices = plan->takers;
-    p->chunks = plan->depth;
     p->units = (int32_t)(plan->tiles * p->slices);
     p->warps = plan->tiles * plan->takers;
     p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
@@ -125,14 +90,8 @@ weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool
     wr_decode_shape shape;
     wr_lean_plan plan;
     wr_linear_decode_shape(step, p->m, &shape);
-    *done = true;
-    if (wr_linear_lean_plan(&shape, 0, &plan)) return launch(p, &plan, "lean", 1, launcher, err);
-    bool bulk = wr_step_traits(step)->hopper && p->x_type == WR_NUM_BF16 && (uintptr_t)p->x % 16 == 0 &&
-                p->k == p->k_tiles * WR_TILE_COLS;
-    if (bulk && wr_linear_wide_plan(&shape, &plan))
-        return launch(p, &plan, p->m <= 16 ? "wide16" : "wide32", 1, launcher, err);
-    *done = false;
-    return WEIR_OK;
+    *done = wr_linear_lean_plan(&shape, 0, &plan);
+    return *done ? launch(p, &plan, "lean", 1, launcher, err) : WEIR_OK;
 }
 
 weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,

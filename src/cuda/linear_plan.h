@@ -28,18 +28,16 @@ typedef struct wr_decode_plan {
 /* Of a LINEAR or GATHER_LINEAR step, m rows a launch or a job. */
 void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out);
 
-/* Of kernels/linear_lean.cu and linear_wide.cu. */
+/* Of kernels/linear_lean.cu. */
 typedef struct wr_lean_plan {
     int tiles, takers; /* row tiles of a block at once; warps of each, which share its slices */
     int threads;
-    int depth;      /* wide: slices of x in shared memory */
     int64_t blocks; /* of a job */
     size_t shared_bytes;
 } wr_lean_plan;
 
 /* False: no such kernel can serve it. jobs: of GATHER_LINEAR, of at most m rows; LINEAR: 0. */
 bool wr_linear_lean_plan(const wr_decode_shape *shape, int64_t jobs, wr_lean_plan *out);
-bool wr_linear_wide_plan(const wr_decode_shape *shape, wr_lean_plan *out);
 
 /* Launch them where they serve; *done says whether. The rows of p (its x, y, m) are one launch's. */
 weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool *done, wr_launcher *launcher,

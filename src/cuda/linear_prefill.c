@@ -5,20 +5,21 @@
 #include <stdio.h>
 
 #include "cuda/kernels/linear_prefill.h"
-#include "cuda/linear.h"
+#include "cuda/linear_plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- the choice ---- */
 
 /* The shapes that the kernels are built for: tokens, and the most warpgroups (registers decide). */
-static const struct { int tokens, warpgroups; } widths[] = {{128, 2}, {64, 3}, {32, 4}};
+static const struct { int tokens, warpgroups; } widths[] = {{128, 2}, {64, 3}, {32, 4}, {16, 4}};
 
 static bool built(int kind, int tokens) {
     switch (kind) {
 #define WR_PREFILL_CASE(name) case WR_KIND_##name:
         WR_PREFILL_ALL_WIDTHS(WR_PREFILL_CASE) return true;
-        WR_PREFILL_TWO_WIDTHS(WR_PREFILL_CASE) return tokens != 64;
+        WR_PREFILL_FEW_TOKENS(WR_PREFILL_CASE) return tokens != 64;
+        WR_PREFILL_TWO_WIDTHS(WR_PREFILL_CASE) return tokens == 32 || tokens == 128;
         WR_PREFILL_ONE_WIDTH(WR_PREFILL_CASE) return tokens == 128;
 #undef WR_PREFILL_CASE
     default: return false;
@@ -32,7 +33,7 @@ typedef struct layout {
 static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     layout at;
     size_t tokens = (size_t)p->tokens, halves = (size_t)p->halves, groups = (size_t)p->groups;
-    size_t others = (groups - 1) * halves, weight_stages = groups * (size_t)p->weight_stages;
+    size_t others = (groups * (size_t)p->cluster - 1) * halves, weight_stages = groups * (size_t)p->weight_stages;
     at.weights = groups * (size_t)p->stages * WR_PREFILL_TOKEN_K_TILES(tokens) * tokens * 128;
     at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
     at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
@@ -57,28 +58,46 @@ static int issue_of(int kind) {
     }
 }
 
+/* How many clusters of so many blocks run at once, each block having a multiprocessor: larger ones do not fill every
+ * part of the card (on an H200 66 of 2 blocks, 30 of 4). */
+static int64_t clusters_at_once(int cluster, int n_sm) {
+    return cluster <= 2 ? n_sm / cluster : n_sm * 10 / 11 / cluster;
+}
+
 /* Clock cycles of the whole launch by a simple model, fitted to measurements (linear_prefill.cuh): all warpgroups of a
  * block do a k tile in the time of the slower of tensor cores and issue slots, and of twice the instructions of one,
  * which do not overlap, or of bytes into the multiprocessor; per tile an epilogue, and, with groups, the exchange of
- * sums; tiles in waves over the multiprocessors; never faster than memory. weights: experts that are read. */
-static int64_t cycles_of(const wr_prefill_plan *p, int64_t token_tiles, int64_t weights, int64_t n, int64_t k_tiles,
-                         int kind, int n_sm) {
-    enum { TENSOR = 2, LEAST_TOKENS = 44, BYTES = 40, FILL = 7000, EPILOGUE = 8, EXCHANGE = 5000, MEMORY = 20 };
+ * sums, more over clusters; tiles in waves over the multiprocessors; never faster than memory. m: rows; weights:
+ * experts that are read. */
+static int64_t cycles_of(const wr_prefill_plan *p, int64_t m, int64_t token_tiles, int64_t weights, int64_t n,
+                         int64_t k_tiles, int kind, int n_sm) {
+    enum {
+        TENSOR = 2,
+        LEAST_TOKENS = 44,
+        BYTES = 40,
+        FILL = 4000,
+        EPILOGUE = 8,
+        EXCHANGE = 2500,
+        REMOTE = 2500,
+        MEMORY = 20
+    };
     int64_t tile_bytes = wr_linear_tile_bytes(kind), warpgroups = p->halves * p->groups;
+    int64_t tokens = m < p->tokens ? (m + 7) / 8 * 8 : p->tokens; /* that are brought */
     int64_t step = TENSOR * warpgroups * (p->tokens > LEAST_TOKENS ? p->tokens : LEAST_TOKENS);
     int64_t other = issue_of(kind) * warpgroups;
     if (other > step) step = other;
     step += 2 * issue_of(kind);
-    other = p->groups * (p->tokens * 128 + 4 * p->halves * tile_bytes) / BYTES;
+    other = p->groups * (tokens * 128 + 4 * p->halves * tile_bytes) / BYTES;
     if (other > step) step = other;
-    int64_t slice_tiles = wr_linear_slice_tiles(k_tiles * WR_TILE_COLS);
-    int64_t rounds = ceil_div(ceil_div(k_tiles, slice_tiles), p->groups);
+    int64_t slice_tiles = wr_linear_slice_tiles(k_tiles * WR_TILE_COLS), groups = p->groups * p->cluster;
+    int64_t rounds = ceil_div(ceil_div(k_tiles, slice_tiles), groups);
     int64_t steps = rounds * slice_tiles < k_tiles ? rounds * slice_tiles : k_tiles;
-    int64_t tile = steps * step + EPILOGUE * p->tokens + (p->groups > 1 ? EXCHANGE : 0);
+    int64_t exchange = (groups > 1 ? EXCHANGE : 0) + (p->cluster > 1 ? REMOTE : 0);
+    int64_t tile = steps * step + EPILOGUE * p->tokens + exchange;
     int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
-    int64_t all = ceil_div(tiles, n_sm) * tile + FILL;
+    int64_t all = ceil_div(tiles, clusters_at_once(p->cluster, n_sm)) * tile + FILL;
     int64_t floor = weights * ceil_div(n, WR_TILE_ROWS) * k_tiles * tile_bytes / ((int64_t)MEMORY * n_sm);
-    return all > floor ? all : floor;
+    return (all > floor ? all : floor) + all / 16; /* of two that memory bounds, the less busy one */
 }
 
 /* Three stages of weights or more, else fewer stages of tokens. */
@@ -98,9 +117,10 @@ static bool complete(wr_prefill_plan *p, int64_t token_tiles, int64_t n, int kin
     if (!stages_that_fit(p, tile_bytes, traits->shared_bytes)) return false;
     p->shared_bytes = layout_of(p, tile_bytes).end;
     int64_t tiles = token_tiles * ceil_div(n, 64 * p->halves);
+    int64_t clusters = clusters_at_once(p->cluster, traits->n_sm);
     p->threads = 128 * (p->halves * p->groups + 1);
-    p->blocks = tiles < traits->n_sm ? tiles : traits->n_sm;
-    return tiles <= INT32_MAX;
+    p->blocks = (tiles < clusters ? tiles : clusters) * p->cluster;
+    return tiles <= INT32_MAX && clusters > 0;
 }
 
 /* Tiles of m rows that belong to so many experts, evenly spread; and the most there may be, ids out of range counting
@@ -114,27 +134,44 @@ static int64_t most_tiles(int64_t m, int64_t experts, int tokens) {
     return tiles < m ? tiles : m;
 }
 
-/* experts 0: no gathering. */
+/* Tiles of 16 tokens and clusters are for rows that were the decode tiers'; more rows have tiles enough. */
+enum { FEW_ROWS = 32 };
+
+/* m rows by n weight rows, k tiles of 64 columns; experts 0: no gathering. */
+typedef struct problem {
+    int64_t m, experts, n, k_tiles, slices;
+    int kind;
+    const wr_cuda_traits *traits;
+} problem;
+
+static void consider(const problem *want, wr_prefill_plan p, int64_t *best, wr_prefill_plan *plan) {
+    int64_t m = want->m, experts = want->experts;
+    int64_t most = experts ? most_tiles(m, experts, p.tokens) : ceil_div(m, p.tokens);
+    if ((int64_t)p.groups * p.cluster > want->slices || !complete(&p, most, want->n, want->kind, want->traits)) return;
+    int64_t rows = experts ? ceil_div(m, experts) : m, tiles = expected_tiles(m, experts, p.tokens);
+    int64_t cycles =
+        cycles_of(&p, rows, tiles, experts ? experts : 1, want->n, want->k_tiles, want->kind, want->traits->n_sm);
+    if (cycles > *best || (cycles == *best && p.groups <= plan->groups)) return; /* more groups, more on its way */
+    *best = cycles;
+    *plan = p;
+}
+
 static bool choose(int64_t m, int64_t experts, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
                    wr_prefill_plan *plan) {
     int64_t best = INT64_MAX;
     if (!traits || !traits->hopper || traits->n_sm < 1 || kind >= WR_KIND_COUNT) return false;
     if (m < 1 || n < 1 || k_tiles < 1 || m > INT32_MAX || n > INT32_MAX || k_tiles > INT32_MAX / 64) return false;
     int64_t slices = ceil_div(k_tiles, wr_linear_slice_tiles(k_tiles * WR_TILE_COLS));
+    problem want = {m, experts, n, k_tiles, slices, kind, traits};
+    bool few = !experts && m <= FEW_ROWS;
+    int most_blocks = few ? WR_PREFILL_CLUSTER : 1;
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-        if (!built(kind, widths[w].tokens)) continue;
-        for (int halves = 1; halves <= widths[w].warpgroups; halves++) {
-            for (int groups = 1; groups * halves <= widths[w].warpgroups && groups <= slices; groups++) {
-                wr_prefill_plan p = {.tokens = widths[w].tokens, .halves = halves, .groups = groups};
-                int64_t most = experts ? most_tiles(m, experts, p.tokens) : ceil_div(m, p.tokens);
-                if (!complete(&p, most, n, kind, traits)) continue;
-                int64_t cycles = cycles_of(&p, expected_tiles(m, experts, p.tokens), experts ? experts : 1, n, k_tiles,
-                                           kind, traits->n_sm);
-                if (cycles >= best) continue;
-                best = cycles;
-                *plan = p;
-            }
-        }
+        wr_prefill_plan p = {.tokens = widths[w].tokens};
+        if (!built(kind, p.tokens) || (p.tokens < 32 && !few)) continue;
+        for (p.cluster = 1; p.cluster <= most_blocks; p.cluster *= 2)
+            for (p.halves = 1; p.halves <= widths[w].warpgroups; p.halves++)
+                for (p.groups = 1; p.groups * p.halves <= widths[w].warpgroups; p.groups++)
+                    consider(&want, p, &best, plan);
     }
     return best != INT64_MAX;
 }
@@ -144,11 +181,11 @@ bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, c
     return choose(m, 0, n, k_tiles, kind, traits, plan);
 }
 
-bool wr_linear_prefill_shape(int tokens, int halves, int groups, int64_t m, int64_t n, int kind,
+bool wr_linear_prefill_shape(int tokens, int halves, int groups, int cluster, int64_t m, int64_t n, int kind,
                              const wr_cuda_traits *traits, wr_prefill_plan *plan) {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         if (widths[w].tokens != tokens || halves * groups > widths[w].warpgroups || !built(kind, tokens)) continue;
-        *plan = (wr_prefill_plan){.tokens = tokens, .halves = halves, .groups = groups};
+        *plan = (wr_prefill_plan){.tokens = tokens, .halves = halves, .groups = groups, .cluster = cluster};
         return complete(plan, ceil_div(m, tokens), n, kind, traits);
     }
     return false;
@@ -166,10 +203,22 @@ static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
                   wr_step_traits(step), plan);
 }
 
+/* Are m rows the decode tiers'? Where rows fill most of a block's memory, only the lean one is fast. */
+static bool for_decode(const wr_step *step, int64_t m) {
+    const wr_linear_args *a = step->args;
+    if (!built(wr_linear_kind(a), 16)) return m < WR_PREFILL_MIN_ROWS;
+    if (m >= WR_PREFILL_MIN_NARROW) return false;
+    wr_decode_shape shape;
+    wr_lean_plan lean;
+    wr_linear_decode_shape(step, m, &shape);
+    return 2 * m * shape.k_tiles * WR_TILE_COLS * 2 <= (int64_t)shape.shared_bytes ||
+           wr_linear_lean_plan(&shape, 0, &lean);
+}
+
 bool wr_linear_prefill_fits(const wr_step *step) {
     const wr_linear_args *a = step->args;
     wr_prefill_plan plan;
-    return !gathers(step) && a->packed && wr_linear_rows_of_x(step) >= WR_PREFILL_MIN_ROWS && plan_of(step, &plan);
+    return !gathers(step) && a->packed && !for_decode(step, wr_linear_rows_of_x(step)) && plan_of(step, &plan);
 }
 
 static int64_t padded(int64_t m) { return ceil_div(m, WR_PREFILL_ATOM) * WR_PREFILL_ATOM; }
@@ -222,6 +271,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->expert_bytes = (int64_t)p->n_row_tiles * p->k_tiles * p->tile_bytes;
     p->halves = plan->halves;
     p->groups = plan->groups;
+    p->cluster = plan->cluster;
     p->stages = plan->stages;
     p->weight_stages = plan->weight_stages;
     p->chunk = plan->chunk;
@@ -233,6 +283,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     snprintf(name, sizeof name, "wr_linear_prefill_%s_%d", wr_linear_kind_name(kind), plan->tokens);
     wr_launch_spec spec = {.kernel = name,
                            .blocks = plan->blocks,
+                           .cluster = plan->cluster,
                            .threads = plan->threads,
                            .shared_bytes = plan->shared_bytes,
                            .params = p,

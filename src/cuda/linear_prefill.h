@@ -6,9 +6,10 @@
 #include "cuda/launch.h"
 
 typedef struct wr_prefill_plan {
-    int tokens;               /* of a block's tile: 32, 64 or 128 */
+    int tokens;               /* of a block's tile: 16, 32, 64 or 128 */
     int halves;               /* warpgroups over weight rows: the tile has 64 * halves of them */
-    int groups;               /* warpgroups that share the slices */
+    int groups;               /* warpgroups of a block that share the slices */
+    int cluster;              /* blocks that share them: 1, 2 or 4 */
     int stages;               /* of tokens, of each group */
     int weight_stages, chunk; /* of weights, of each group; k tiles of one */
     int64_t blocks;
@@ -17,7 +18,8 @@ typedef struct wr_prefill_plan {
 } wr_prefill_plan;
 
 enum {
-    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers' */
+    WR_PREFILL_MIN_ROWS = 17,       /* fewer rows are the decode tiers', */
+    WR_PREFILL_MIN_NARROW = 9,      /* or with tiles of 16 tokens, unless they do not fit in a block's memory */
     WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
 };
 
@@ -25,7 +27,7 @@ enum {
 bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
                               wr_prefill_plan *plan);
 /* The plan of one given shape of tiles; false when no kernel of that kind has it. */
-bool wr_linear_prefill_shape(int tokens, int halves, int groups, int64_t m, int64_t n, int kind,
+bool wr_linear_prefill_shape(int tokens, int halves, int groups, int cluster, int64_t m, int64_t n, int kind,
                              const wr_cuda_traits *traits, wr_prefill_plan *plan);
 
 /* The row "prefill" of LINEAR and LINEAR_ADD: x is made ready first, then read in place (wr_step's prepared). */

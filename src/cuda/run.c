@@ -20,9 +20,20 @@ enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
  */
 static bool overlaps(const wr_launcher *l) { return l->context->traits.arch >= 90 && !l->full; }
 
-static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
-    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                                   .value = {.programmaticStreamSerializationAllowed = 1}};
+/* Of clusters of so many blocks. */
+static CUlaunchAttributeValue cluster_of(int blocks) {
+    return (CUlaunchAttributeValue){.clusterDim = {.x = (unsigned)blocks, .y = 1, .z = 1}};
+}
+
+static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec, int cluster, weir_error *err) {
+    CUlaunchAttribute attributes[2];
+    unsigned n = 0;
+    if (overlaps(l))
+        attributes[n++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                              .value = {.programmaticStreamSerializationAllowed = 1}};
+    if (cluster > 1)
+        attributes[n++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value = cluster_of(cluster)};
     CUlaunchConfig config = {.gridDimX = spec->grid[0],
                              .gridDimY = spec->grid[1],
                              .gridDimZ = spec->grid[2],
@@ -31,13 +42,13 @@ static weir_status launch_now(const wr_launcher *l, const wr_function_spec *spec
                              .blockDimZ = spec->block[2],
                              .sharedMemBytes = (unsigned)spec->shared_bytes,
                              .hStream = l->stream,
-                             .attrs = &attribute,
-                             .numAttrs = overlaps(l) ? 1 : 0};
+                             .attrs = attributes,
+                             .numAttrs = n};
     WR_CU(l->context->driver, cuLaunchKernelEx(&config, spec->function, spec->params, NULL), spec->name);
     return WEIR_OK;
 }
 
-static weir_status add_node(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
+static weir_status add_node(wr_launcher *l, const wr_function_spec *spec, int cluster, weir_error *err) {
     CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
                               .kernel = {.func = spec->function,
                                          .gridDimX = spec->grid[0],
@@ -56,13 +67,18 @@ static weir_status add_node(wr_launcher *l, const wr_function_spec *spec, weir_e
     CUgraphNode added;
     WR_CU(l->context->driver, cuGraphAddNode(&added, l->graph, &l->last, &edge, l->has_last ? 1 : 0, &node),
           spec->name);
+    if (cluster > 1) {
+        CUlaunchAttributeValue value = cluster_of(cluster);
+        WR_CU(l->context->driver, cuGraphKernelNodeSetAttribute(added, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value),
+              spec->name);
+    }
     l->last = added;
     l->has_last = true;
     return WEIR_OK;
 }
 
-static weir_status launch(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
-    weir_status status = l->graph ? add_node(l, spec, err) : launch_now(l, spec, err);
+static weir_status launch(wr_launcher *l, const wr_function_spec *spec, int cluster, weir_error *err) {
+    weir_status status = l->graph ? add_node(l, spec, cluster, err) : launch_now(l, spec, cluster, err);
     l->full = false;
     return status;
 }
@@ -81,13 +97,13 @@ weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *er
                                  .block = {(uint32_t)spec->threads, 1, 1},
                                  .shared_bytes = spec->shared_bytes,
                                  .params = (void *[]){(void *)spec->params}};
-    return launch(l, &function, err);
+    return launch(l, &function, spec->cluster, err);
 }
 
 /* What comes after such a kernel waits for its end as well: it need not know of early launches. */
 weir_status wr_launch_function(wr_launcher *l, const wr_function_spec *spec, weir_error *err) {
     l->full = true;
-    WR_TRY(launch(l, spec, err));
+    WR_TRY(launch(l, spec, 0, err));
     l->full = true;
     return WEIR_OK;
 }

@@ -69,7 +69,7 @@ static void every_format_and_row_count_has_the_bits_of_the_reference(void **stat
     }
 }
 
-/* 1,536 columns are three slices of 8 tiles, which the lean and wide kernels take; 100 rows are 7 row tiles. */
+/* 1,536 columns are three slices of 8 tiles, which the lean kernels take; 100 rows are 7 row tiles. */
 static void whole_slices_have_the_bits_of_the_reference(void **state) {
     (void)state;
     static const int64_t counts[] = {1, 5, 8, 9, 16, 17, 32, 40};

@@ -181,6 +181,8 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
     static const struct {
         int64_t m, n, k;
     } sizes[] = {{17, 8, 40}, {33, 100, 576}, {130, 72, 1600}, {64, 150, 2648}, {40, 272, 840}};
+    wr_cuda_traits eight = *wr_emulate_traits(); /* multiprocessors, so that two clusters take turns */
+    eight.n_sm = 9;
     int ran = 0;
     for (int s = 0; s < COUNT(sizes); s++) {
         weight w = new_weight(dense, sizes[s].n, sizes[s].k, 7);
@@ -188,30 +190,26 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
         int64_t shape[] = {sizes[s].m, sizes[s].n};
         cloth want = new_output(WEIR_DTYPE_F32, 2, shape, 0);
         chain(&w, &x.t, &want);
-        for (int width = 32; width <= 128; width *= 2) {
-            for (int halves = 1; halves <= 4; halves++) {
-                for (int groups = 1; groups <= 4; groups++) {
-                    wr_prefill_plan plan;
-                    if (!wr_linear_prefill_shape(width, halves, groups, sizes[s].m, sizes[s].n, w.kind,
-                                                 wr_emulate_traits(), &plan))
-                        continue;
-                    cloth got = new_output(WEIR_DTYPE_F32, 2, shape, 0);
-                    run(&w, &x.t, &plan, &got);
-                    char what[96];
-                    snprintf(what, sizeof what, "%lld x %lld x %lld by tiles of %d tokens, %d halves, %d groups",
-                             (long long)sizes[s].m, (long long)sizes[s].n, (long long)sizes[s].k, width, halves,
-                             groups);
-                    check_equal(&got, &want, what);
-                    free_cloth(&got);
-                    ran++;
-                }
-            }
+        for (int i = 0; i < 4 * 4 * 4 * 3; i++) {
+            int width = 16 << i % 4, halves = 1 + i / 4 % 4, groups = 1 + i / 16 % 4, cluster = 1 << i / 64;
+            wr_prefill_plan plan;
+            if (!wr_linear_prefill_shape(width, halves, groups, cluster, sizes[s].m, sizes[s].n, w.kind, &eight, &plan))
+                continue;
+            cloth got = new_output(WEIR_DTYPE_F32, 2, shape, 0);
+            run(&w, &x.t, &plan, &got);
+            char what[128];
+            snprintf(what, sizeof what, "%lld x %lld x %lld by tiles of %d tokens, %d halves, %d groups, %d blocks",
+                     (long long)sizes[s].m, (long long)sizes[s].n, (long long)sizes[s].k, width, halves, groups,
+                     cluster);
+            check_equal(&got, &want, what);
+            free_cloth(&got);
+            ran++;
         }
         free_cloth(&want);
         free_cloth(&x);
         free_weight(&w);
     }
-    assert_int_equal(ran, COUNT(sizes) * (3 + 5 + 7));
+    assert_int_equal(ran, COUNT(sizes) * 58); /* of 72, those whose sums and stages fit in a block's memory */
 }
 
 static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
@@ -224,7 +222,7 @@ static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
     for (small.shared_bytes = 120 << 10; small.shared_bytes < 220 << 10; small.shared_bytes += 40 << 10) {
         for (small.n_sm = 1; small.n_sm <= 3; small.n_sm++) {
             wr_prefill_plan plan;
-            assert_true(wr_linear_prefill_shape(32, 1, 2, 70, 200, w.kind, &small, &plan));
+            assert_true(wr_linear_prefill_shape(32, 1, 2, 1, 70, 200, w.kind, &small, &plan));
             assert_true(plan.shared_bytes <= small.shared_bytes);
             cloth got = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){70, 200}, 0);
             run(&w, &x.t, &plan, &got);
@@ -294,9 +292,9 @@ static void every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_ro
         run_reference(&w, &x.t, &reference);
         check_equal(&first, &reference, wr_linear_kind_name(w.kind));
         free_cloth(&reference);
-        for (int width = 32; width <= 128; width *= 2) {
+        for (int width = 16; width <= 128; width *= 2) {
             wr_prefill_plan plan;
-            if (!wr_linear_prefill_shape(width, 1, 2, M, N, w.kind, wr_emulate_traits(), &plan)) continue;
+            if (!wr_linear_prefill_shape(width, 1, 2, 1, M, N, w.kind, wr_emulate_traits(), &plan)) continue;
             cloth y = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){M, N}, 0);
             run(&w, &x.t, &plan, &y);
             check_equal(&y, &first, wr_linear_kind_name(w.kind));
@@ -446,17 +444,27 @@ static void choices_keep_the_card_busy(void **state) {
     assert_true(choice(32, 4096, 14336).groups > 1);
 }
 
+/* Few tiles are shared by clusters; many need none. */
+static void few_tiles_are_shared_by_blocks(void **state) {
+    (void)state;
+    assert_true(choice(16, 4096, 14336).cluster > 1 && choice(16, 4096, 14336).blocks > 120);
+    assert_true(choice(32, 4096, 4096).blocks > 120);
+    assert_int_equal(choice(64, 4096, 14336).cluster, 1);
+    assert_int_equal(choice(16, 128256, 4096).cluster, 1);
+    assert_int_equal(choice(16, 12288, 4096).tokens, 16);
+}
+
 static void every_choice_fits_the_card(void **state) {
     (void)state;
     static const int64_t rows[] = {1, 16, 100, 1024, 4096, 12288, 28672, 151936, 262144};
     for (int kind = 0; kind < WR_KIND_COUNT; kind++) {
-        for (int64_t m = 17; m < 100000; m += m / 3) {
+        for (int64_t m = 1; m < 100000; m += m / 3 + 1) {
             for (int n = 0; n < COUNT(rows); n++) {
                 for (int64_t k_tiles = 1; k_tiles < 300; k_tiles += k_tiles / 2 + 1) {
                     wr_prefill_plan p;
                     assert_true(wr_linear_prefill_choose(m, rows[n], k_tiles, kind, &h200, &p));
                     assert_true(p.shared_bytes <= h200.shared_bytes && p.stages * (p.tokens == 128 ? 1 : 2) > 2);
-                    assert_true(p.blocks >= 1 && p.blocks <= h200.n_sm);
+                    assert_true(p.blocks >= 1 && p.blocks <= h200.n_sm && p.blocks % p.cluster == 0);
                     assert_true(p.threads == 128 * (p.halves * p.groups + 1));
                     assert_true(p.threads <= (p.tokens == 128 ? 384 : p.tokens == 64 ? 512 : 640));
                 }
@@ -477,7 +485,7 @@ static void steps_of_others_are_refused(void **state) {
     step.device = wr_emulate_traits_plain();
     assert_false(row->fits(&step));
     step.device = wr_emulate_traits();
-    step.in[0].shape[0] = WR_PREFILL_MIN_ROWS - 1;
+    step.in[0].shape[0] = WR_PREFILL_MIN_NARROW - 1;
     assert_false(row->fits(&step));
     step.in[0].shape[0] = 0;
     assert_false(row->fits(&step));
@@ -487,6 +495,34 @@ static void steps_of_others_are_refused(void **state) {
     free_cloth(&x);
     free_cloth(&y);
     free_weight(&w);
+}
+
+/* 8 rows of 14,336 columns do not fit in a block's memory, 6 do. Weights without tiles of 16 tokens: from 17 rows on.
+ */
+static void few_rows_are_taken_where_the_decode_tiers_cannot_hold_them(void **state) {
+    (void)state;
+    static const struct {
+        format f;
+        int64_t m, cols;
+        bool taken;
+    } cases[] = {{{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 14336, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 6, 14336, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 4096, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 9, 4096, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 8, 14336, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 16, 4096, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 17, 4096, true}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        wr_linear_args args = {.quant = wr_linear_quant(cases[i].f.quant),
+                               .weight_dtype = cases[i].f.dtype,
+                               .experts = 1,
+                               .rows = 64,
+                               .cols = cases[i].cols,
+                               .packed = 1};
+        wr_tensor in[2] = {{.dtype = WEIR_DTYPE_BF16, .n_dims = 2, .shape = {cases[i].m, cases[i].cols}}};
+        wr_step step = {.op = WR_OP_LINEAR, .args = &args, .n_in = 2, .in = in, .device = &h200};
+        assert_int_equal(wr_linear_prefill_fits(&step), cases[i].taken);
+    }
 }
 
 int main(void) {
@@ -499,8 +535,10 @@ int main(void) {
         cmocka_unit_test(rows_go_through_their_own_expert),
         cmocka_unit_test(a_bad_token_spoils_its_own_row_only),
         cmocka_unit_test(choices_keep_the_card_busy),
+        cmocka_unit_test(few_tiles_are_shared_by_blocks),
         cmocka_unit_test(every_choice_fits_the_card),
         cmocka_unit_test(steps_of_others_are_refused),
+        cmocka_unit_test(few_rows_are_taken_where_the_decode_tiers_cannot_hold_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

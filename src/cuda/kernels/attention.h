@@ -12,9 +12,10 @@ enum {
     WR_ATTN_PART_EXTRA = 4,                 /* floats of a part beside its o: m, l, two unused */
     WR_ATTN_MERGE_UNITS = 128,              /* groups of four columns that a block merges at a time */
     WR_ATTN_MERGE_BYTES = 64 + 9 * 32 * 16, /* shared memory: 128 units lie in nine rows at most, with 32 spans each */
-    /* A cut tile of no more than this is merged by the decode block that finishes it; others by the merge kernel. */
+    /* A cut tile with no more units (fours of columns of a row), and units times spans, is merged by the decode block
+     * that finishes it; others by the merge kernel. */
     WR_ATTN_SMALL_UNITS = 256,
-    WR_ATTN_SMALL_SPANS = 32,
+    WR_ATTN_SMALL_MERGE = 128 * 64,
     WR_ATTN_DECODE_THREADS = 192, /* four warps that compute, one that brings queries, one keys and values */
     WR_ATTN_MAX_STAGES = 12,
 };

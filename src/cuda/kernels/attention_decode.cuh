@@ -50,7 +50,7 @@ WR_DEVICE void store_pair(const wr_attn_params *p, i64 at, float lo, float hi) {
 
 /* ---- merging ---- */
 
-enum { AHEAD = 16 };
+enum { AHEAD = 32 };
 
 /* Of one query row: the factors of spans chunk .. chunk + 31, {a, b, l of the span, unused}, by one warp. A maximum
  * does not depend on the order it is taken in, so that lanes find in five steps what a walk over the spans would. top:
@@ -292,6 +292,29 @@ WR_DEVICE void finish_tile(const wr_attn_params *p, const wr_attn_item *item, in
     wr_barrier(1, THREADS); /* the memory is free */
 }
 
+/* o += w v of 16 keys, step k of the block. */
+template <int E, int KV, int MT, int BK>
+WR_DEVICE void values_step(float (*o)[(E / 16 + 3) / 4 * 2][4], int k, u32 weight_at, u32 values_at, int warp,
+                           int lane) {
+    constexpr int PAIRS = (E / 16 + 3) / 4, P_ROW = BK * 2 + 16, PANEL = BK * WR_PANEL_ROW;
+    u32 pf[MT][4];
+#pragma unroll
+    for (int x = 0; x < MT; x++) wr_ldmatrix4(pf[x], weight_at + (u32)(x * 16 * P_ROW + k * 32));
+#pragma unroll
+    for (int n = 0; n < PAIRS; n++) {
+        const int column = warp * PAIRS + n; /* of 16 */
+        if (E / 16 % 4 != 0 && column >= E / 16) break;
+        u32 vf[4];
+        wr_ldmatrix4_trans(vf, values_at + (u32)(column / 4 * PANEL + k * 16 * WR_PANEL_ROW +
+                                                 ((column % 4 * 2 + lane / 16) ^ (lane % 8)) * 16));
+#pragma unroll
+        for (int x = 0; x < MT; x++) {
+            wr_attn_mma<KV>(o[x][2 * n], pf[x], vf[0], vf[1]);
+            wr_attn_mma<KV>(o[x][2 * n + 1], pf[x], vf[2], vf[3]);
+        }
+    }
+}
+
 template <int D, int E, int KV, int MT>
 WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
     constexpr int BK = WR_ATTN_BLOCK(D), KEY_TILES = BK / 32, PAIRS = (E / 16 + 3) / 4, BUFFERS = WR_ATTN_Q_BUFFERS(D);
@@ -309,7 +332,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
         if (job->over) return;
         const wr_attn_item *item = &job->item;
         const int head = job->head, last = item->last, n_rows = item->n_rows;
-        const int n_tiles = (n_rows + 15) / 16; /* of MT */
         const u32 query_at =
             wr_smem(m.queries + buffer * WR_ATTN_Q_BYTES(D, MT)) + (u32)(lane % 16 * Q_ROW + lane / 16 * 16);
         int row_from[MT][2], row_to[MT][2]; /* keys that this thread's rows see */
@@ -357,7 +379,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                     wr_ldmatrix4(kf, keys_at + piece + (u32)(n * 8 * WR_PANEL_ROW));
 #pragma unroll
                     for (int x = 0; x < MT; x++) {
-                        if (x > 0 && x >= n_tiles) break;
                         wr_attn_mma<KV>(s[x][n], q[x], kf[0], kf[1]);
                         wr_attn_mma<KV>(s[x][n + 1], q[x], kf[2], kf[3]);
                     }
@@ -368,7 +389,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             step_ring(&ring, p->stages);
 #pragma unroll
             for (int x = 0; x < MT; x++) {
-                if (x > 0 && x >= n_tiles) break;
                 if (p->softcap > 0.0f)
 #pragma unroll
                     for (int n = 0; n < KEY_TILES; n++)
@@ -403,7 +423,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             float decay[MT][2];
 #pragma unroll
             for (int x = 0; x < MT; x++) {
-                if (x > 0 && x >= n_tiles) break;
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int r = x * 16 + g + 8 * h;
@@ -431,7 +450,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             wr_barrier(1, THREADS); /* weights and sums are there; maxima were read */
 #pragma unroll
             for (int x = 0; x < MT; x++) {
-                if (x > 0 && x >= n_tiles) break;
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     const float *sum = sums + x * 16 + g + 8 * h;
@@ -448,27 +466,13 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             const int first_step = wr_block_begin(there) / 16, end_step = (wr_block_end(there) + 15) / 16;
             const u32 values_at = wr_smem(m.slot(ring.slot)) + (u32)(lane % 16 * WR_PANEL_ROW);
             const u32 weight_at = wr_smem(weights) + (u32)(lane % 16 * P_ROW + (lane / 16) * 16);
+            if (first_step == 0 && end_step == BK / 16) {
 #pragma unroll
-            for (int k = 0; k < BK / 16; k++) {
-                if (k < first_step || k >= end_step) continue;
-                u32 pf[MT][4];
-#pragma unroll
-                for (int x = 0; x < MT; x++)
-                    if (x == 0 || x < n_tiles) wr_ldmatrix4(pf[x], weight_at + (u32)(x * 16 * P_ROW + k * 32));
-#pragma unroll
-                for (int n = 0; n < PAIRS; n++) {
-                    const int column = warp * PAIRS + n; /* of 16 */
-                    if (E / 16 % 4 != 0 && column >= E / 16) break;
-                    u32 vf[4];
-                    wr_ldmatrix4_trans(vf, values_at + (u32)(column / 4 * PANEL + k * 16 * WR_PANEL_ROW +
-                                                             ((column % 4 * 2 + lane / 16) ^ (lane % 8)) * 16));
-#pragma unroll
-                    for (int x = 0; x < MT; x++) {
-                        if (x > 0 && x >= n_tiles) break;
-                        wr_attn_mma<KV>(o[x][2 * n], pf[x], vf[0], vf[1]);
-                        wr_attn_mma<KV>(o[x][2 * n + 1], pf[x], vf[2], vf[3]);
-                    }
-                }
+                for (int k = 0; k < BK / 16; k++) values_step<E, KV, MT, BK>(o, k, weight_at, values_at, warp, lane);
+            } else {
+#pragma unroll 1
+                for (int k = first_step; k < end_step; k++)
+                    values_step<E, KV, MT, BK>(o, k, weight_at, values_at, warp, lane);
             }
             __syncwarp();
             if (lane == 0) wr_bar_arrive(m.empty(ring.slot));

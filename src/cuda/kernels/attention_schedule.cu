@@ -175,7 +175,8 @@ WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, co
     item.partial = (u32)tile[2];
     for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
         until = item_end(&r, from, target);
-    if (r.n_spans <= WR_ATTN_SMALL_SPANS && r.n_rows * p->value_dim / 4 <= WR_ATTN_SMALL_UNITS)
+    const int units = r.n_rows * p->value_dim / 4;
+    if (units <= WR_ATTN_SMALL_UNITS && r.n_spans * units <= WR_ATTN_SMALL_MERGE)
         item.counter = atomicAdd(&s->n_counters, 1);
     else
         p->cuts[atomicAdd(&s->n_cuts, 1)] = item;

@@ -204,6 +204,10 @@ WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar) {
                  "l"(from), "r"(bytes), "r"(bar)
                  : "memory");
 }
+/* Asks for bytes (a multiple of 16, 16-byte aligned) that will be wanted soon to be brought into L2. */
+WR_DEVICE void wr_prefetch_l2(const void *from, u32 bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(from), "r"(bytes) : "memory");
+}
 /* Ordinary writes to shared memory before this are seen by wgmma and bulk copies after it (and a barrier). */
 WR_DEVICE void wr_fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #else
@@ -217,6 +221,7 @@ WR_DEVICE void wr_bar_wait(u32 bar, int parity) {
 WR_DEVICE void wr_bar_arrive_copied(u32 bar) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
 }
+WR_DEVICE void wr_prefetch_l2(const void *, u32) {}
 WR_DEVICE void wr_fence_async(void) {}
 #endif
 

@@ -2,6 +2,28 @@
 #ifndef WR_CUDA_HOPPER_CUH
 #define WR_CUDA_HOPPER_CUH
 
+/* ---- clusters: blocks that run at once and reach each other's shared memory ---- */
+
+/* A barrier of all threads of the cluster, by whole warps, in two halves. The first: this block has set up its memory.
+ * The last: nobody reaches for it any more, so that it may end. */
+WR_DEVICE void wr_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+WR_DEVICE void wr_cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/* The cluster's address of what block `rank` of it has at this address of its own. */
+WR_DEVICE u32 wr_cluster_smem(u32 address, u32 rank) {
+    u32 r;
+    asm("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(r) : "r"(address), "r"(rank));
+    return r;
+}
+/* Both addresses are the cluster's and of one block. The store completes on bar, as 16 bytes. */
+WR_DEVICE void wr_cluster_store16(u32 to, float4 v, u32 bar) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0],{%1,%2,%3,%4},[%5];" ::"r"(to),
+                 "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(bar)
+                 : "memory");
+}
+WR_DEVICE void wr_cluster_bar_arrive(u32 bar) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _,[%0];" ::"r"(bar) : "memory");
+}
+
 /* Registers a thread of this warpgroup may use from here on; each role is one branch of a single if. */
 template <int N> WR_DEVICE void wr_registers_fewer(void) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));

@@ -9,23 +9,24 @@
 #include "cuda/kernels/pages.cuh"
 
 /* Where token t goes; false: nowhere. */
-WR_DEVICE bool place_of(const wr_kv_write_params &p, i64 t, i64 *page, i64 *pos) {
-    const i64 seq = p.row_seq[t], at = p.row_pos[t];
-    if (seq < 0 || seq >= p.n_seqs || at < 0 || at / p.page_size >= p.max_pages) return false;
-    *page = p.block_table[seq * p.max_pages + at / p.page_size];
-    *pos = at % p.page_size;
+WR_DEVICE bool place_of(const wr_kv_write_params &p, i32 seq, i32 at, i64 *page, i64 *pos) {
+    const u32 page_size = (u32)p.page_size, number = (u32)at / page_size;
+    if (seq < 0 || seq >= p.n_seqs || at < 0 || number >= p.max_pages) return false;
+    *page = p.block_table[seq * p.max_pages + number];
+    *pos = (u32)at - number * page_size;
     return *page >= 0 && *page < p.n_pages;
 }
 
 /* Eight `unit` of a token's part, eights counted through its heads. */
 WR_DEVICE void write_eight(const wr_kv_write_params &p, const wr_kv_part &part, const wr_rope_use &rope, i64 t,
-                           i64 unit) {
-    const i64 head = unit * 8 / part.width, from = t * part.x_strides[0] + head * part.x_strides[1];
-    const int d = (int)(unit * 8 % part.width);
+                           u32 unit) {
+    const i32 seq = p.row_seq[t], at = p.row_pos[t];
+    const u32 each = (u32)part.width / 8, head = unit / each;
+    const int d = (int)(unit - head * each) * 8;
     float v[8];
     i64 page, pos;
-    wr_eight_rotated(v, part.x, part.x_dtype, from, d, t, rope);
-    if (!place_of(p, t, &page, &pos)) return;
+    wr_eight_rotated(v, part.x, part.x_dtype, t * part.x_strides[0] + head * part.x_strides[1], d, t, rope);
+    if (!place_of(p, seq, at, &page, &pos)) return;
     const i64 to =
         wr_kv_row(p.tiled, page, pos, head, p.page_size, p.heads, part.columns) + wr_kv_column(p.tiled, pos, d);
     if (wr_eight_whole(part.pages, part.page_dtype, to))
@@ -34,19 +35,18 @@ WR_DEVICE void write_eight(const wr_kv_write_params &p, const wr_kv_part &part, 
         wr_some_store(part.pages, part.page_dtype, to, v, 8);
 }
 
-/* A thread an eight; widths are multiples of 8, columns of x lie together. */
+/* A thread an eight of one token, blocks_each blocks a token; widths are multiples of 8, columns of x lie together. */
 WR_KERNEL(wr_kv_write_eights, wr_kv_write_params, 128, 4) {
     wr_grid_launch();
-    wr_grid_wait();
     const wr_rope_use rope = {p.rope, p.rope ? p.half : 0, p.interleaved}, none = {nullptr, 0, 0};
-    const i64 first = p.heads * p.part[0].width / 8,
-              units = first + (p.n_parts > 1 ? p.heads * p.part[1].width / 8 : 0);
-    for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < p.tokens * units;
-         at += (i64)gridDim.x * blockDim.x) {
-        const i64 t = at / units, unit = at % units;
+    const u32 first = (u32)(p.heads * p.part[0].width / 8),
+              units = first + (p.n_parts > 1 ? (u32)(p.heads * p.part[1].width / 8) : 0);
+    wr_grid_wait();
+    for (u32 block = blockIdx.x; block / (u32)p.blocks_each < p.tokens; block += gridDim.x) {
+        const u32 t = block / (u32)p.blocks_each, unit = block % (u32)p.blocks_each * blockDim.x + threadIdx.x;
         if (unit < first)
             write_eight(p, p.part[0], rope, t, unit);
-        else
+        else if (unit < units)
             write_eight(p, p.part[1], none, t, unit - first);
     }
 }
@@ -63,7 +63,7 @@ WR_KERNEL(wr_kv_write_ref, wr_kv_write_params, 128, 1) {
             const i64 d = at % part.width, head = at / part.width % p.heads, t = at / part.width / p.heads;
             const i64 from = t * part.x_strides[0] + head * part.x_strides[1];
             i64 page, pos;
-            if (!place_of(p, t, &page, &pos)) continue;
+            if (!place_of(p, p.row_seq[t], p.row_pos[t], &page, &pos)) continue;
             const wr_rope_use rope = {p.rope, rotated ? p.half : 0, p.interleaved};
             const float v = wr_one_rotated(part.x, part.x_dtype, from, part.x_strides[2], d, t, rope);
             const i64 to =

@@ -22,6 +22,7 @@ typedef struct wr_kv_write_params {
     int64_t tokens, heads, n_pages, page_size, n_seqs, max_pages;
     const float *rope; /* of part 0: [tokens, 2, half] contiguous; NULL: it is not rotated */
     int32_t half, interleaved;
+    int32_t blocks_each; /* eights: of a token */
 } wr_kv_write_params;
 
 #endif

@@ -55,11 +55,13 @@
 enum {
     WR_TILE_ROWS = 16,
     WR_TILE_COLS = 64,
-    WR_LEAN_TILES = 8,  /* k tiles of every slice where the lean and wide kernels serve */
+    WR_LEAN_TILES = 8,  /* k tiles of every slice where the lean kernels serve */
     WR_LEAN_WARPS = 24, /* and the most warps of a block of theirs */
     WR_LEAN_GATHER_WARPS = 16,
-    WR_WIDE_WARPS_16 = 24,
-    WR_WIDE_WARPS_32 = 20,
+    WR_STREAM_WARPS = 24,
+    WR_STREAM_DEPTH = 8,   /* stages of a warp's ring, at most */
+    WR_STREAM_SLICES = 64, /* at most */
+    WR_STREAM_HEADER = 2304,
     WR_AFFINE_SHIFT = 32, /* BF16 scales, E8M0 */
     WR_NVFP4_SHIFT = 19   /* E5M3 */
 };
@@ -146,6 +148,9 @@ enum {
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
 
+/* k tiles of a stage of weights, for each row tile. */
+#define WR_STREAM_STAGE_TILES(tile_bytes) ((tile_bytes) <= 640 ? 4 : (tile_bytes) <= 1088 ? 2 : 1)
+
 /* weir_quant_mode, for kernels: the same numbers. */
 enum {
     WR_PUBLISHED_DENSE,
@@ -209,6 +214,7 @@ typedef struct wr_linear_params {
     int32_t units, groups; /* of a group: group_tiles * chunk_slices; row groups in all */
     int32_t warps, stride; /* of a block; row groups from one of a block's to its next */
     int32_t job_blocks;    /* blocks of one job or row of GATHER_LINEAR */
+    int32_t depth;         /* stages of weights on their way to a warp */
     /* Published layouts only. */
     int32_t mode, bits, group, weight_type;
     int32_t block_bytes; /* GGUF */

@@ -13,7 +13,7 @@
  * block, y once; spread: 8 bytes of partials for each of slices * m * n. Operations: 2 m n k.
  *
  * Measured (H200, 2026-11-30, x in bf16): bf16 weights [12288, 4096], one row 25.8 us; the rest is linear_lean and
- * linear_wide now, where the common formats are measured.
+ * linear_prefill now, where the common formats are measured.
  *
  * Tried and dropped (trial kernels, H200, W [12288, 4096]): subtracting 128 from a nibble under an exponent (one more
  * operation a pair, 8.7 became 9.3 us); all of x in each block from 9 rows on (one block a multiprocessor, 12.9 us at

@@ -5,10 +5,12 @@
  * every number of rows and every tile shape here.
  *
  * Weights are the M side of wgmma: a warpgroup has 64 weight rows, a warp 16 of them, a lane expands its fragments in
- * registers from the packed tile (linear.h). Tokens are the N side, 32, 64 or 128 of them, from shared memory, as the
+ * registers from the packed tile (linear.h). Tokens are the N side, 16 to 128 of them, from shared memory, as the
  * prepare kernel laid them out (linear_prefill.h). A block has `halves` x `groups` multiplying warpgroups: halves side
- * by side over weight rows, groups taking slices in turn (slice s is group s % groups); group 0 adds the slices of the
- * others to its own, in order, through shared memory. One more warpgroup fills two rings of each group by bulk copies:
+ * by side over weight rows, groups taking slices in turn. Few tiles are shared by `cluster` blocks each, whose groups
+ * count on from one block to the next: slice s is group s % (groups * cluster). Group 0 adds the slices of the others
+ * to its own, in order, through shared memory; groups of other blocks store into the first block's, asynchronously. One
+ * more warpgroup fills two rings of each group by bulk copies:
  * a stage of tokens is one k tile of 64 or two; a stage of weights is up to `chunk` k tiles of 4 * halves row tiles,
  * because the k tiles of a row tile lie together and few large copies cost the copying warps least. Blocks
  * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
@@ -24,8 +26,23 @@
  *   W 4096 x 4096     64 rows  11.5 us (32, 1 warpgroup), 10.7 (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
  *   W 4096 x 14336   512 rows  90.7 us, 663 TFLOP/s
  *   preparation of 512 rows of 4096 alone: 4.4 us
+ *   32 rows, as chosen (before: decode kernels with all of x, or slices of it, in each block)
+ *     [12288, 4096] 14.4 us (20.4)   [28672, 4096] 26.3 (36.2)   [4096, 4096] 8.70 (15.1)   [4096, 14336] 24.4 (41.5)
+ *     with 1 half and 4 groups, 2 and 2, 4 and 1 of 32 tokens, in this order: [12288, 4096] 16.4, 14.4, 22.2;
+ *     [28672, 4096] 31.5, 27.8, 26.3; [4096, 4096] 8.70, 12.8, 22.1; [4096, 14336] 24.4, 39.0, 70.7
+ *   Tiles of 16 tokens and clusters: not measured yet.
  * A k tile takes about 120 cycles more than its wgmma (more where weights take more instructions to expand), whatever
  * the shape: perhaps the warpgroups fall into step, and the tensor cores idle while all of them expand weights.
+ *
+ * Tried for 8 to 32 rows (trial kernels with the same bits, H200, 4 bits g64, W [12288, 4096] unless said): mma.sync
+ * with K split over clusters of C blocks, the columns of x that a block needs in its shared memory, sums of slices
+ * added through the cluster's memory. Weights by bulk copies into a ring for each warp, 16 rows: C = 2 13.0 us, C =
+ * 4 16.2 (C = 8, two blocks a multiprocessor, 20.7); 32 rows: 21.7; 8 rows: C = 1 10.9; 8 rows of [4096, 14336] with C
+ * = 2: 14.5; 32 rows of [28672, 4096]: 41. Weights by 16-byte loads into registers: 16 rows 14.5, 32 rows 19.7, 8
+ * rows 11.7. Of 66 clusters of 2 blocks all run at once, of 4 blocks 30, of 8 blocks 15. What the clusters lost:
+ * reading all others' sums takes 4,500 cycles for 41 KB a block (9 bytes a cycle); one warp's bulk copy waits for the
+ * copies of the others before it, so x that is asked for behind a ring of weights comes late, and warps that ask for
+ * their own weights stand still.
  *
  * Tried before: one copy of weights for each row tile and k tile, nine copies a stage with the tokens, and tokens from
  * rows of x by cp.async of one warp without preparation: slower, but by an amount not known well. Ring addresses by
@@ -45,6 +62,11 @@
 #if WR_HAS_WGMMA
 
 /* ---- what all roles share ---- */
+
+/* Blocks of the cluster count from 0; so do clusters. */
+WR_DEVICE int rank_of(const wr_prefill_params &p) { return (int)blockIdx.x % p.cluster; }
+WR_DEVICE int first_tile(const wr_prefill_params &p) { return (int)blockIdx.x / p.cluster; }
+WR_DEVICE int tile_step(const wr_prefill_params &p) { return (int)gridDim.x / p.cluster; }
 
 /* A tile of the output: `count` tokens from prepared token `first`; weight rows from row tile `row_tile` on. expert -1:
  * there is no such expert, and the tokens give NaN. */
@@ -165,11 +187,11 @@ WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group, bool t
     const u32 weight_bytes = weight_stage_bytes(p);
     bool waited = p.jobs != nullptr;
     if (waited) wr_grid_wait();
-    const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
-    for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
+    const int tiles = count_tiles<T>(p), first_slice = rank_of(p) * p.groups + group, step = p.groups * p.cluster;
+    for (int index = first_tile(p); index < tiles; index += tile_step(p)) {
         const place at = place_of<T>(p, index);
         if (at.expert < 0) continue;
-        for (int slice = group; slice < p.slices; slice += p.groups) {
+        for (int slice = first_slice; slice < p.slices; slice += step) {
             const int first = slice * p.slice_tiles, length = slice_length(p, slice);
             for (int begin = 0; begin < length; begin += p.chunk) {
                 const int chunk = min(length - begin, p.chunk);
@@ -195,6 +217,7 @@ WR_DEVICE void produce(const wr_prefill_params &p, u32 shared, int group, bool t
 /* ---- warpgroups that multiply ---- */
 
 template <int T> WR_DEVICE void wgmma(float *acc, const u32 *a, u64 b, int add) {
+    if constexpr (T == 16) wr_wgmma_rs_16(acc, a, b, add);
     if constexpr (T == 32) wr_wgmma_rs_32(acc, a, b, add);
     if constexpr (T == 64) wr_wgmma_rs_64(acc, a, b, add);
     if constexpr (T == 128) wr_wgmma_rs_128(acc, a, b, add);
@@ -205,6 +228,7 @@ typedef struct me {
     u32 shared;
     const u8 *memory;
     int half, group, warp, lane, thread; /* warp, thread: in the warpgroup */
+    int turn;                            /* group, counted over the cluster */
     u32 held;                            /* barrier of a stage of tokens whose wgmma may still run; 0: none */
     ring x, w;                           /* w.data: the warp's first tile in the stage */
 } me;
@@ -268,31 +292,45 @@ template <int KIND, int T> WR_DEVICE void multiply_slice(const wr_prefill_params
     self->held = 0;
 }
 
-/* A slice's sums from group g > 0 to group 0, fragment by fragment: thread i writes what thread i reads. */
+/* A slice's sums from group g > 0 to group 0, fragment by fragment: thread i writes what thread i reads. The buffer and
+ * the barrier that says it is full are group 0's block's, the one that says it is empty is the giver's. */
+WR_DEVICE int sums_index(const wr_prefill_params &p, const me *self, int g) { return (g - 1) * p.halves + self->half; }
 template <int T> WR_DEVICE float4 *sums_of(const wr_prefill_params &p, const me *self, int g) {
-    return (float4 *)(self->memory + p.at_sums) + ((g - 1) * p.halves + self->half) * (T / 8 * 128) + self->thread;
+    return (float4 *)(self->memory + p.at_sums) + sums_index(p, self, g) * (T / 8 * 128) + self->thread;
 }
-WR_DEVICE u32 sums_bar(const wr_prefill_params &p, const me *self, int g, int which) {
-    return self->shared + p.at_bars + 16 * p.groups * (p.stages + p.weight_stages) +
-           8 * (((g - 1) * p.halves + self->half) * 2 + which);
+WR_DEVICE u32 sums_bar(const wr_prefill_params &p, const me *self, int g) {
+    return self->shared + p.at_bars + 16 * p.groups * (p.stages + p.weight_stages) + 16 * sums_index(p, self, g);
 }
 template <int T> WR_DEVICE void give_sums(const wr_prefill_params &p, const me *self, const float *acc, u32 *parities) {
-    float4 *to = sums_of<T>(p, self, self->group);
-    wr_bar_wait(sums_bar(p, self, self->group, 1), (int)(*parities >> self->group & 1) ^ 1);
+    const int g = self->turn;
+    float4 *to = sums_of<T>(p, self, g);
+    const u32 bar = sums_bar(p, self, g);
+    wr_bar_wait(bar + 8, (int)(*parities >> g & 1) ^ 1);
+    if (g < p.groups) {
 #pragma unroll
-    for (int i = 0; i < T / 8; i++) {
-        float4 v = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
-        to[i * 128] = v;
+        for (int i = 0; i < T / 8; i++) {
+            float4 v = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+            to[i * 128] = v;
+        }
+        wr_bar_arrive(bar);
+    } else {
+        const u32 there = wr_cluster_smem(wr_smem(to), 0), full = wr_cluster_smem(bar, 0);
+#pragma unroll
+        for (int i = 0; i < T / 8; i++) {
+            float4 v = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+            wr_cluster_store16(there + i * 2048, v, full);
+        }
     }
-    wr_bar_arrive(sums_bar(p, self, self->group, 0));
-    *parities ^= 1u << self->group;
+    *parities ^= 1u << g;
 }
 template <int T>
 WR_DEVICE void take_sums(const wr_prefill_params &p, const me *self, float *total, int among, u32 *parities) {
 #pragma unroll 1
     for (int g = 1; g < among; g++) {
         const float4 *from = sums_of<T>(p, self, g);
-        wr_bar_wait(sums_bar(p, self, g, 0), (int)(*parities >> g & 1));
+        const u32 bar = sums_bar(p, self, g);
+        if (g >= p.groups && self->thread == 0) wr_bar_expect(bar, 64 * T * (u32)sizeof(float));
+        wr_bar_wait(bar, (int)(*parities >> g & 1));
 #pragma unroll
         for (int i = 0; i < T / 8; i++) {
             const float4 v = from[i * 128];
@@ -301,7 +339,10 @@ WR_DEVICE void take_sums(const wr_prefill_params &p, const me *self, float *tota
             total[4 * i + 2] += v.z;
             total[4 * i + 3] += v.w;
         }
-        wr_bar_arrive(sums_bar(p, self, g, 1));
+        if (g < p.groups)
+            wr_bar_arrive(bar + 8);
+        else
+            wr_cluster_bar_arrive(wr_cluster_smem(bar + 8, (u32)(g / p.groups)));
         *parities ^= 1u << g;
     }
 }
@@ -349,13 +390,14 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
     const bool vector = (u64)p.y % 16 == 0 && p.n % 8 == 0;
     const i64 n = (i64)at.row_tile * 16 + self->half * 64 + self->thread % 8 * 8;
     const int row = self->warp * 16 + self->lane / 4, token = self->lane % 4 * 2;
+    const int CHUNK = T < WR_PREFILL_CHUNK ? T : WR_PREFILL_CHUNK;
 #pragma unroll
-    for (int chunk = 0; chunk < T / WR_PREFILL_CHUNK; chunk++) {
-        if (chunk * WR_PREFILL_CHUNK < at.count) {
+    for (int chunk = 0; chunk < T / CHUNK; chunk++) {
+        if (chunk * CHUNK < at.count) {
             wr_barrier(1 + self->half, 128);
 #pragma unroll
-            for (int z = 0; z < WR_PREFILL_CHUNK / 8; z++) {
-                const float *v = total + (chunk * (WR_PREFILL_CHUNK / 8) + z) * 4;
+            for (int z = 0; z < CHUNK / 8; z++) {
+                const float *v = total + (chunk * (CHUNK / 8) + z) * 4;
                 float *to = turn + (z * 8 + token) * WR_PREFILL_PITCH + row;
                 to[0] = v[0];
                 to[WR_PREFILL_PITCH] = v[1];
@@ -364,8 +406,8 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
             }
             wr_barrier(1 + self->half, 128);
 #pragma unroll 1 /* the body is large, and ptxas slow */
-            for (int i = self->thread / 8; i < WR_PREFILL_CHUNK; i += 16) {
-                const int t = chunk * WR_PREFILL_CHUNK + i;
+            for (int i = self->thread / 8; i < CHUNK; i += 16) {
+                const int t = chunk * CHUNK + i;
                 if (t >= at.count || n >= p.n) continue;
                 const i64 to = at.order ? at.order[t] : at.first + t;
                 store8(p, turn + i * WR_PREFILL_PITCH + self->thread % 8 * 8, to, n, vector);
@@ -381,6 +423,7 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     self.memory = memory;
     self.half = warpgroup % p.halves;
     self.group = warpgroup / p.halves;
+    self.turn = rank_of(p) * p.groups + self.group;
     self.warp = warp % 4;
     self.lane = (int)threadIdx.x % 32;
     self.thread = (int)threadIdx.x % 128;
@@ -391,30 +434,31 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     u32 parities = 0; /* of the exchange of sums with each group: the last round may lack some */
     float acc[T / 2], total[T / 2];
     wr_grid_wait();
-    const int tiles = count_tiles<T>(p), blocks = (int)gridDim.x;
-    for (int index = (int)blockIdx.x; index < tiles; index += blocks) {
+    if (p.cluster > 1) wr_cluster_wait();
+    const int tiles = count_tiles<T>(p), groups = p.groups * p.cluster;
+    for (int index = first_tile(p); index < tiles; index += tile_step(p)) {
         const place at = place_of<T>(p, index);
         const bool known = at.expert >= 0;
         const int slices = known ? p.slices : 0;
         int owed = 0; /* slices of the last round that are not in total yet, with the own one */
 #pragma unroll
         for (int i = 0; i < T / 2; i++) total[i] = known ? 0.f : wr_bits_f32(0x7FC00000u);
-        for (int first = 0; first < slices; first += p.groups) {
-            const int among = slices - first < p.groups ? slices - first : p.groups;
-            if (self.group < among) {
-                multiply_slice<KIND, T>(p, &self, acc, slice_length(p, first + self.group));
-                if (self.group > 0) {
+        for (int first = 0; first < slices; first += groups) {
+            const int among = slices - first < groups ? slices - first : groups;
+            if (self.turn < among) {
+                multiply_slice<KIND, T>(p, &self, acc, slice_length(p, first + self.turn));
+                if (self.turn > 0) {
                     give_sums<T>(p, &self, acc, &parities);
                 } else {
                     /* The round before is added only now, so that nobody waits for the slower groups. */
                     if (owed) take_sums<T>(p, &self, total, owed, &parities);
 #pragma unroll
                     for (int i = 0; i < T / 2; i++) total[i] += acc[i];
-                    owed = p.groups > 1 ? among : 0;
+                    owed = groups > 1 ? among : 0;
                 }
             }
         }
-        if (self.group == 0) {
+        if (self.turn == 0) {
             if (owed) take_sums<T>(p, &self, total, owed, &parities);
             finish<T>(p, &self, total, at);
         }
@@ -424,6 +468,14 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
 /* Four warps bring tiles: with one group three of them bring weights, with two groups one for each, with more groups
  * the warp that brings tokens does that too. */
 WR_DEVICE int weight_warps(int groups) { return groups == 1 ? 3 : 1; }
+
+/* No block ends before all of its cluster are done with its memory. */
+WR_DEVICE void leave(const wr_prefill_params &p) {
+    if (p.cluster == 1) return;
+    __syncwarp();
+    wr_cluster_arrive();
+    wr_cluster_wait();
+}
 
 template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *memory) {
     const u32 shared = wr_smem(memory);
@@ -437,11 +489,15 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
             wr_bar_init(shared + p.at_bars + 16 * i + EMPTY, 4 * p.halves);
         }
 #pragma unroll 1
-        for (int i = 0; i < 2 * (p.groups - 1) * p.halves; i++)
-            wr_bar_init(shared + p.at_bars + 16 * p.groups * of_group + 8 * i, 128);
+        for (int i = 0; i < (p.groups * p.cluster - 1) * p.halves; i++) {
+            const u32 bar = shared + p.at_bars + 16 * (p.groups * of_group + i);
+            wr_bar_init(bar, i / p.halves + 1 < p.groups ? 128 : 1);
+            wr_bar_init(bar + 8, 128);
+        }
         wr_bar_init_done();
     }
     __syncthreads();
+    if (p.cluster > 1) wr_cluster_arrive(); /* the others may store here */
     if ((int)threadIdx.x / 128 == warpgroups) {
         wr_registers_fewer<T == 128 ? 72 : T == 64 ? 80 : 64>();
         const int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x % 128 / 32, 0);
@@ -450,9 +506,12 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
         const bool tokens = !apart || warp < p.groups, weights = !apart || warp >= p.groups;
         if (group < p.groups)
             produce<T>(p, shared, group, tokens, p.groups == 1 ? warp - 1 : 0, weights ? weight_warps(p.groups) : 0);
+        if (p.cluster > 1) wr_cluster_wait();
+        leave(p);
     } else {
         wr_registers_more<T == 128 ? 216 : T == 64 ? 144 : 104>();
         consume<KIND, T>(p, shared, memory);
+        leave(p);
     }
 }
 
@@ -461,6 +520,7 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
         WR_DYNAMIC_SHARED(memory);                                                                                     \
         run<WR_KIND_##name, tokens>(p, memory);                                                                        \
     }
+#define WR_PREFILL_16(name)  WR_PREFILL(name, 16, 640)
 #define WR_PREFILL_32(name)  WR_PREFILL(name, 32, 640)
 #define WR_PREFILL_64(name)  WR_PREFILL(name, 64, 512)
 #define WR_PREFILL_128(name) WR_PREFILL(name, 128, 384)

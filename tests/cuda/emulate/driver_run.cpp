@@ -110,11 +110,20 @@ CUresult make_launch(launch *out, CUfunction f, const unsigned grid[3], const un
         return refuse(CUDA_ERROR_INVALID_VALUE, name, "%u bytes of shared memory; it may have %d", shared_bytes,
                       f->max_dynamic);
     const size_t one = takes_words(f) ? 8 : f->kernel->params_bytes;
-    *out = {f, grid[0], block[0], shared_bytes, {}};
+    *out = {f, grid[0], 1, block[0], shared_bytes, {}};
     for (size_t i = 0; i < f->kernel->params_bytes / one; i++) {
         const unsigned char *bytes = (const unsigned char *)params[i];
         out->params.insert(out->params.end(), bytes, bytes + one);
     }
+    return CUDA_SUCCESS;
+}
+
+CUresult set_cluster(launch *l, const CUlaunchAttributeValue &v) {
+    const unsigned n = v.clusterDim.x;
+    if (n == 0 || n > 8 || v.clusterDim.y != 1 || v.clusterDim.z != 1 || l->blocks % n)
+        return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, l->f->kernel->name, "%u blocks in clusters of %u x %u x %u",
+                      l->blocks, n, v.clusterDim.y, v.clusterDim.z);
+    l->cluster = n;
     return CUDA_SUCCESS;
 }
 
@@ -123,7 +132,7 @@ void launch::run(void (*before)(void *), void *before_argument) const {
         const std::lock_guard<std::mutex> locked(count.lock);
         count.launches++;
     }
-    wr_emulate_launch_over(f->kernel, blocks, threads, shared_bytes, params.data(), before, before_argument);
+    wr_emulate_launch_over(f->kernel, blocks, cluster, threads, shared_bytes, params.data(), before, before_argument);
 }
 
 namespace {
@@ -368,7 +377,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
     const unsigned grid[] = {c->gridDimX, c->gridDimY, c->gridDimZ},
                    block[] = {c->blockDimX, c->blockDimY, c->blockDimZ};
     launch l;
-    const CUresult result = make_launch(&l, f, grid, block, c->sharedMemBytes, params, extra);
+    CUresult result = make_launch(&l, f, grid, block, c->sharedMemBytes, params, extra);
+    for (unsigned i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
+        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) result = set_cluster(&l, c->attrs[i].value);
     if (result != CUDA_SUCCESS) return result;
     submit(stream_of(c->hStream), [l] { l.run(); });
     return CUDA_SUCCESS;
@@ -421,6 +432,13 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
     ENTER(OTHER);
     return add_node(out, graph, after, nullptr, n, CU_GRAPH_NODE_TYPE_MEMCPY,
                     [&](CUgraphNode made) { return memcpy_node(made, *p); });
+}
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUlaunchAttributeID id, const CUlaunchAttributeValue *value) {
+    ENTER(OTHER);
+    if (!node || node->type != CU_GRAPH_NODE_TYPE_KERNEL || !value) return CUDA_ERROR_INVALID_VALUE;
+    if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+        return refuse(CUDA_ERROR_NOT_SUPPORTED, "graph", "attribute %d of a kernel", (int)id);
+    return set_cluster(&node->kernel, *value);
 }
 CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
     ENTER(OTHER);

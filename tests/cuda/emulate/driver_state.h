@@ -64,7 +64,7 @@ namespace driver {
 /* A launch of the one struct of parameters that a kernel has. */
 struct launch {
     CUfunction f;
-    unsigned blocks, threads, shared_bytes;
+    unsigned blocks, cluster, threads, shared_bytes; /* cluster: blocks of one */
     std::vector<unsigned char> params;
     void run(void (*before)(void *) = nullptr, void *before_argument = nullptr) const;
 };

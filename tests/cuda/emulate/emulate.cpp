@@ -1,8 +1,10 @@
-/* The scheduler: blocks of a launch one after another on the calling OS thread, the threads of a block as fibers. A
- * fiber runs until it must wait; whoever completes what it waits for makes it ready. When nothing is ready, one bulk
- * copy lands; when there is none either, the block is over or stuck, and then the report says who waits for what.
+/* The scheduler: clusters of a launch (blocks, without clusters) one after another on the calling OS thread, the
+ * threads of a block as fibers. A fiber runs until it must wait; whoever completes what it waits for makes it ready.
+ * When nothing is ready, one bulk copy lands; when there is none either, the next block of the cluster runs; when none
+ * of them can, they are over or stuck, and then the report says who waits for what.
  *
- * All state hangs on one engine of the OS thread, so several OS threads may launch at once. */
+ * All state hangs on engines of the OS thread, one for each block of a cluster, so several OS threads may launch at
+ * once. */
 #include "engine.h"
 
 #include <map>
@@ -54,11 +56,11 @@ __asm__(".text\n"
 
 const char *op_name(int op) {
     static const char *const names[] = {
-        "__shfl_sync",       "__shfl_xor_sync",  "__shfl_up_sync", "__shfl_down_sync",   "__ballot_sync",
-        "__any_sync",        "__all_sync",       "__syncwarp",     "__reduce_add_sync",  "__reduce_min_sync",
-        "__reduce_max_sync", "__match_any_sync", "wr_ldmatrix4",   "wr_ldmatrix4_trans", "wr_mma_bf16",
-        "wr_mma_f16",        "wr_wgmma",         "wr_wgmma_fence", "wr_wgmma_commit",    "wr_wgmma_wait",
-        "setmaxnreg"};
+        "__shfl_sync",       "__shfl_xor_sync",   "__shfl_up_sync", "__shfl_down_sync",   "__ballot_sync",
+        "__any_sync",        "__all_sync",        "__syncwarp",     "__reduce_add_sync",  "__reduce_min_sync",
+        "__reduce_max_sync", "__match_any_sync",  "wr_ldmatrix4",   "wr_ldmatrix4_trans", "wr_mma_bf16",
+        "wr_mma_f16",        "wr_wgmma",          "wr_wgmma_fence", "wr_wgmma_commit",    "wr_wgmma_wait",
+        "setmaxnreg",        "wr_cluster_arrive", "wr_cluster_wait"};
     return names[op];
 }
 
@@ -73,6 +75,9 @@ std::string waits_for(engine *e, const thread &t) {
         snprintf(text, sizeof(text), "%s (mask %#x) at line %d", op_name(t.op), t.argument, t.line);
         return text;
     case WAIT_BLOCK: snprintf(text, sizeof(text), "__syncthreads at line %d", t.line); return text;
+    case WAIT_CLUSTER:
+        snprintf(text, sizeof(text), "wr_cluster_wait, where %u threads are, at line %d", e->of->n_arrived, t.line);
+        return text;
     case WAIT_NAMED:
         snprintf(text, sizeof(text), "wr_barrier %d, where %zu of %d are, at line %d", t.op,
                  e->named[t.op].arrived.size(), e->named[t.op].threads, t.line);
@@ -98,15 +103,20 @@ std::string ranges(const std::vector<u32> &ids) {
     return out;
 }
 
-[[noreturn]] void report_deadlock(engine *e) {
+void report_block(engine *e) {
     std::map<std::string, std::vector<u32>> groups;
     u32 exited = e->n_threads - e->n_alive;
     for (u32 i = 0; i < e->n_threads; i++)
         if (e->threads[i].waits != WAIT_NONE) groups[waits_for(e, e->threads[i])].push_back(i);
     fprintf(stderr, "emulate: kernel %s, block %u: no thread can go on; %u of %u have ended\n", e->kernel->name,
-            wr_emu_at.block.x, exited, e->n_threads);
+            e->block, exited, e->n_threads);
     for (const auto &group : groups)
         fprintf(stderr, "emulate:   threads %s wait in %s\n", ranges(group.second).c_str(), group.first.c_str());
+}
+
+[[noreturn]] void report_deadlock(cluster *c) {
+    for (engine *e : c->blocks)
+        if (e->n_alive) report_block(e);
     abort();
 }
 
@@ -216,9 +226,9 @@ bool grid_deliver(engine *e) {
     for (u32 i = 0; i < e->n_threads; i++)
         if (e->threads[i].waits == WAIT_GRID) wake(e, i), waiting = true;
     if (!waiting) return false;
-    void (*before)(void *) = e->before;
-    e->before = nullptr;
-    if (before) before(e->before_argument);
+    void (*before)(void *) = e->of->before;
+    e->of->before = nullptr;
+    if (before) before(e->of->before_argument);
     return true;
 }
 
@@ -255,10 +265,11 @@ void fiber(void) {
     tensor_end_thread(e, t);
     own.alive &= ~(1u << t->id % 32);
     e->n_alive--;
+    if (t->arrived && t->cluster_phase == e->of->phase) e->of->n_arrived--; /* who has ended does not count */
     warp_check(e, t->id / 32);
     block_barrier_check(e);
+    cluster_barrier_check(e->of);
     thread *next = take_ready(e);
-    if (!next && e->n_alive > 0) report_deadlock(e);
     void *nowhere;
     if (!next) {
         e->now = nullptr;
@@ -275,6 +286,7 @@ void prepare(thread *t) {
     top[1] = nullptr;
     t->sp = top - 6;
     t->waits = WAIT_NONE;
+    t->arrived = false;
     t->copy_group = 0;
     t->copies.clear();
 }
@@ -283,8 +295,9 @@ void prepare(thread *t) {
 
 void wait_here(engine *e) {
     thread *self = e->now, *next = take_ready(e);
-    if (!next) report_deadlock(e);
-    if (next != self) {
+    if (!next) {
+        wr_emu_switch(&self->sp, e->main_sp);
+    } else if (next != self) {
         become(e, next);
         wr_emu_switch(&self->sp, next->sp);
     }
@@ -414,8 +427,8 @@ void meet_vote(engine *, u32, u32 lanes, int op, void **arguments) {
 namespace {
 
 void begin_block(engine *e, u32 block) {
-    wr_emu_at.block = {block, 0, 0};
-    wr_emu_at.thread = {0, 0, 0};
+    e->block = block;
+    e->now = nullptr;
     e->n_alive = e->n_threads;
     e->n_at_block_barrier = 0;
     for (u32 w = 0; w < e->n_warps; w++) {
@@ -428,19 +441,37 @@ void begin_block(engine *e, u32 block) {
     tensor_begin_block(e);
 }
 
-void run_block(engine *e, u32 block) {
-    begin_block(e, block);
-    if (e->order == 1) { /* from the last thread on */
-        e->now = nullptr;
-        thread *last = take_lane(e, e->n_warps - 1);
-        become(e, last);
-    } else {
-        e->now = nullptr;
-        become(e, take_ready(e));
-    }
-    wr_emu_switch(&e->main_sp, e->now->sp);
+/* Until all threads have ended or wait; false: none could run. */
+bool run_block(engine *e, bool first) {
+    here = e;
+    wr_emu_at.block = {e->block, 0, 0};
+    /* In reverse from the last thread on. */
+    thread *next = first && e->order == 1 ? take_lane(e, e->n_warps - 1) : take_ready(e);
+    if (!next) return false;
+    become(e, next);
+    wr_emu_switch(&e->main_sp, next->sp);
+    if (e->n_alive) return true;
     shared_end_block(e);
     tensor_end_block(e);
+    return true;
+}
+
+void run_cluster(cluster *c, u32 first_block) {
+    const u32 n = (u32)c->blocks.size();
+    c->phase = c->n_arrived = 0;
+    for (u32 i = 0; i < n; i++) {
+        here = c->blocks[i];
+        begin_block(here, first_block + i);
+    }
+    for (bool first = true, alive = true; alive; first = false) {
+        bool some = alive = false;
+        for (u32 i = 0; i < n; i++) {
+            engine *e = c->blocks[c->blocks[0]->order == 1 ? n - 1 - i : i];
+            if (e->n_alive && run_block(e, first)) some = true;
+            alive |= e->n_alive > 0;
+        }
+        if (alive && !some) report_deadlock(c);
+    }
 }
 
 int order_now(void) {
@@ -504,54 +535,116 @@ extern "C" int wr_emulate_order_now(void) { return order_now(); }
 
 void wr_emu_grid_wait(int line) {
     engine *e = here;
-    e->grid_waited = true;
-    if (!e->before) return;
+    e->of->grid_waited = true;
+    if (!e->of->before) return;
     e->now->waits = WAIT_GRID;
     e->now->line = line;
     wait_here(e);
 }
 
-extern "C" void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
-                                  const void *params) {
-    const wr_emu_kernel *found = wr_emulate_find(kernel);
-    if (!found) refuse(kernel, "there is none of this name");
-    wr_emulate_launch_over(found, blocks, threads, shared_bytes, params, nullptr, nullptr);
+/* ---- the cluster's barrier ---- */
+
+namespace emu {
+
+void cluster_barrier_check(cluster *c) {
+    u32 alive = 0;
+    for (const engine *e : c->blocks) alive += e->n_alive;
+    if (c->n_arrived == 0 || c->n_arrived < alive) return;
+    c->n_arrived = 0;
+    c->phase++;
+    for (engine *e : c->blocks)
+        for (u32 i = 0; i < e->n_threads; i++)
+            if (e->threads[i].waits == WAIT_CLUSTER) wake(e, i);
 }
 
-extern "C" void wr_emulate_launch_over(const wr_emu_kernel *found, uint32_t blocks, uint32_t threads,
-                                       size_t shared_bytes, const void *params, void (*before)(void *),
-                                       void *before_argument) {
+namespace {
+
+void meet_nothing(engine *, u32, u32, int, void **) {}
+
+} // namespace
+
+} // namespace emu
+
+void wr_emu_cluster_arrive(int line) {
+    engine *e = here;
+    thread *t = e->now;
+    warp_meet_aligned(WR_EMU_CLUSTER_ARRIVE, nullptr, line, meet_nothing);
+    if (t->arrived) wr_emu_fail(line, "wr_cluster_arrive again, without wr_cluster_wait");
+    t->arrived = true;
+    t->cluster_phase = e->of->phase;
+    e->of->n_arrived++;
+    cluster_barrier_check(e->of);
+}
+
+void wr_emu_cluster_wait(int line) {
+    engine *e = here;
+    thread *t = e->now;
+    warp_meet_aligned(WR_EMU_CLUSTER_WAIT, nullptr, line, meet_nothing);
+    if (!t->arrived) wr_emu_fail(line, "wr_cluster_wait without wr_cluster_arrive");
+    while (e->of->phase == t->cluster_phase) {
+        t->waits = WAIT_CLUSTER;
+        t->line = line;
+        wait_here(e);
+    }
+    t->arrived = false;
+}
+
+/* ---- launches ---- */
+
+extern "C" void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
+                                  const void *params) {
+    wr_emulate_launch_cluster(kernel, blocks, 1, threads, shared_bytes, params);
+}
+
+extern "C" void wr_emulate_launch_cluster(const char *kernel, uint32_t blocks, uint32_t cluster_blocks,
+                                          uint32_t threads, size_t shared_bytes, const void *params) {
+    const wr_emu_kernel *found = wr_emulate_find(kernel);
+    if (!found) refuse(kernel, "there is none of this name");
+    wr_emulate_launch_over(found, blocks, cluster_blocks, threads, shared_bytes, params, nullptr, nullptr);
+}
+
+extern "C" void wr_emulate_launch_over(const wr_emu_kernel *found, uint32_t blocks, uint32_t cluster_blocks,
+                                       uint32_t threads, size_t shared_bytes, const void *params,
+                                       void (*before)(void *), void *before_argument) {
     const char *kernel = found->name;
     if (threads == 0 || threads > MAX_THREADS) refuse(kernel, "a block has 1 to 1,024 threads");
     if ((int)threads > found->max_threads) refuse(kernel, "more threads than its launch bounds say");
     if (shared_bytes > SHARED_MOST) refuse(kernel, "more than 227 KiB of shared memory");
     if (blocks == 0 || blocks > 0x7FFFFFFFu) refuse(kernel, "a grid has 1 to 2^31 - 1 blocks");
+    if (cluster_blocks == 0 || cluster_blocks > MAX_CLUSTER) refuse(kernel, "a cluster has 1 to 8 blocks");
+    if (blocks % cluster_blocks) refuse(kernel, "its blocks are no whole clusters");
     engine *const outer = here;
     const wr_emu_index outer_at = wr_emu_at;
-    if (holder.idle.empty()) holder.idle.push_back(new engine);
-    engine *e = here = holder.idle.back();
-    holder.idle.pop_back();
     catch_faults();
     std::vector<u64> copy((found->params_bytes + 7) / 8 + 2);
     u8 *aligned = (u8 *)(((uintptr_t)copy.data() + 15) & ~(uintptr_t)15);
     memcpy(aligned, params, found->params_bytes);
-    e->kernel = found;
-    e->params = aligned;
-    e->before = before;
-    e->before_argument = before_argument;
-    e->grid_waited = false;
-    e->n_threads = threads;
-    e->n_warps = (threads + 31) / 32;
-    e->order = order_now();
-    e->random = (u64)e->order;
+    cluster c = {{}, 0, 0, before, before_argument, false};
+    for (u32 i = 0; i < cluster_blocks; i++) {
+        if (holder.idle.empty()) holder.idle.push_back(new engine);
+        engine *e = holder.idle.back();
+        holder.idle.pop_back();
+        c.blocks.push_back(e);
+        e->kernel = found;
+        e->params = aligned;
+        e->of = &c;
+        e->n_threads = threads;
+        e->n_warps = (threads + 31) / 32;
+        e->order = order_now();
+        e->random = (u64)e->order + i;
+        shared_begin_launch(e, shared_bytes);
+    }
     wr_emu_at.block_size = {threads, 1, 1};
     wr_emu_at.grid_size = {blocks, 1, 1};
-    shared_begin_launch(e, shared_bytes);
-    for (u32 block = 0; block < blocks; block++) run_block(e, e->order == 1 ? blocks - 1 - block : block);
-    if (!e->grid_waited)
+    const u32 clusters = blocks / cluster_blocks;
+    for (u32 i = 0; i < clusters; i++)
+        run_cluster(&c, (c.blocks[0]->order == 1 ? clusters - 1 - i : i) * cluster_blocks);
+    if (!c.grid_waited)
         refuse(kernel, "no thread of it called wr_grid_wait, so later kernels may overtake earlier ones");
-    e->kernel = nullptr;
-    holder.idle.push_back(e);
+    for (engine *e : c.blocks) {
+        e->kernel = nullptr;
+        holder.idle.push_back(e);
+    }
     here = outer;
     wr_emu_at = outer_at;
 }

@@ -65,11 +65,14 @@ void wr_emu_register(wr_emu_kernel *kernel);
 const wr_emu_kernel *wr_emulate_find(const char *name); /* NULL: there is none */
 /* Runs the grid to its end. Aborts on an unknown name and on every misuse. */
 void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes, const void *params);
+/* The same in clusters of so many blocks, which run at once. */
+void wr_emulate_launch_cluster(const char *kernel, uint32_t blocks, uint32_t cluster_blocks, uint32_t threads,
+                               size_t shared_bytes, const void *params);
 /* The same, and `before` (the kernel before it in a chain of programmatic launches) runs when all threads of the first
  * blocks have come to wr_grid_wait: so what a kernel reads or writes too early shows. NULL: nothing is to be waited
  * for. */
-void wr_emulate_launch_over(const wr_emu_kernel *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
-                            const void *params, void (*before)(void *), void *before_argument);
+void wr_emulate_launch_over(const wr_emu_kernel *kernel, uint32_t blocks, uint32_t cluster_blocks, uint32_t threads,
+                            size_t shared_bytes, const void *params, void (*before)(void *), void *before_argument);
 /* Order of threads of later launches of any thread: 0 forward, 1 reverse, others seeds. */
 void wr_emulate_order(int order);
 int wr_emulate_order_now(void);
@@ -166,7 +169,9 @@ enum wr_emu_op {
     WR_EMU_WGMMA_FENCE,
     WR_EMU_WGMMA_COMMIT,
     WR_EMU_WGMMA_WAIT,
-    WR_EMU_REGISTERS
+    WR_EMU_REGISTERS,
+    WR_EMU_CLUSTER_ARRIVE,
+    WR_EMU_CLUSTER_WAIT
 };
 
 void wr_emu_syncthreads(int line);
@@ -398,7 +403,19 @@ WR_DEVICE void wr_bar_wait(u32 bar, int parity, WR_EMU_LINE) { wr_emu_bar_wait(b
 WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, WR_EMU_LINE) {
     wr_emu_bulk_copy(to, from, bytes, bar, line);
 }
+WR_DEVICE void wr_prefetch_l2(const void *, u32) {}
 WR_DEVICE void wr_fence_async(void) {}
+
+void wr_emu_cluster_arrive(int line);
+void wr_emu_cluster_wait(int line);
+u32 wr_emu_cluster_smem(u32 address, u32 rank, int line);
+void wr_emu_cluster_store16(u32 to, float4 v, u32 bar, int line);
+void wr_emu_cluster_bar_arrive(u32 bar, int line);
+WR_DEVICE void wr_cluster_arrive(WR_EMU_LINE) { wr_emu_cluster_arrive(line); }
+WR_DEVICE void wr_cluster_wait(WR_EMU_LINE) { wr_emu_cluster_wait(line); }
+WR_DEVICE u32 wr_cluster_smem(u32 address, u32 rank, WR_EMU_LINE) { return wr_emu_cluster_smem(address, rank, line); }
+WR_DEVICE void wr_cluster_store16(u32 to, float4 v, u32 bar, WR_EMU_LINE) { wr_emu_cluster_store16(to, v, bar, line); }
+WR_DEVICE void wr_cluster_bar_arrive(u32 bar, WR_EMU_LINE) { wr_emu_cluster_bar_arrive(bar, line); }
 
 void wr_emu_warpgroup(wr_emu_op op, int n, int line); /* fence, commit, wait until n are left, setmaxnreg to n */
 template <int N> static inline void wr_registers_fewer(WR_EMU_LINE) {

@@ -13,11 +13,12 @@ constexpr u32 SHARED_ORIGIN = 1024;       /* the address of the first byte of dy
 constexpr size_t SHARED_MOST = 227 << 10; /* dynamic and static together, on sm_90 */
 constexpr size_t STATIC_MOST = 48 << 10;  /* static alone */
 constexpr u32 MAX_THREADS = 1024;
+constexpr u32 MAX_CLUSTER = 8; /* what every card with clusters has */
 constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 constexpr u8 POISON = 0xFF, CANARY = 0xA5;
 
 /* What a thread waits for. */
-enum wait_kind { WAIT_NONE, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, WAIT_MBARRIER, WAIT_GRID };
+enum wait_kind { WAIT_NONE, WAIT_WARP, WAIT_BLOCK, WAIT_CLUSTER, WAIT_NAMED, WAIT_MBARRIER, WAIT_GRID };
 
 struct async_copy { /* cp.async */
     u32 to;
@@ -33,6 +34,8 @@ struct thread {
     int op;       /* WAIT_WARP: wr_emu_op; WAIT_NAMED: id; WAIT_MBARRIER: parity */
     u32 argument; /* WAIT_WARP: mask; WAIT_MBARRIER: address */
     int line;
+    bool arrived; /* at the cluster's barrier, in this phase of it, and has not waited yet */
+    u32 cluster_phase;
     u32 copy_group; /* the number that the next commit gives */
     std::vector<async_copy> copies;
 };
@@ -92,12 +95,20 @@ struct static_array {
     size_t offset, bytes;
 };
 
-struct engine {
-    const wr_emu_kernel *kernel;
-    const void *params;
+/* Blocks that run at once, and what they share; without clusters one block. */
+struct cluster {
+    std::vector<engine *> blocks;
+    u32 phase, n_arrived;   /* of its barrier */
     void (*before)(void *); /* what wr_grid_wait waits for, while it is not done */
     void *before_argument;
     bool grid_waited; /* a thread of the launch has called it */
+};
+
+struct engine {
+    const wr_emu_kernel *kernel;
+    const void *params;
+    cluster *of;
+    u32 block; /* of the grid */
     u32 n_threads, n_warps, n_alive, n_at_block_barrier;
     u64 random; /* of the order of threads */
     int order;
@@ -128,6 +139,7 @@ const char *op_name(int op);
 
 /* shared.cpp */
 u8 *shared_at(u32 address, u32 bytes, u32 alignment, const char *what, int line);
+void cluster_barrier_check(cluster *c);
 void shared_begin_launch(engine *e, size_t dynamic_bytes);
 void shared_begin_block(engine *e);
 void shared_end_block(engine *e);

@@ -4,7 +4,8 @@
 
 #include "base/status.h"
 
-void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes, const void *params);
+void wr_emulate_launch_cluster(const char *kernel, uint32_t blocks, uint32_t cluster_blocks, uint32_t threads,
+                               size_t shared_bytes, const void *params);
 
 static const wr_cuda_traits hopper = {
     .arch = 90, .hopper = true, .n_sm = 4, .shared_bytes = 227 << 10, .l2_bytes = (size_t)50 << 20};
@@ -20,6 +21,7 @@ __attribute__((weak)) weir_status wr_launch(wr_launcher *launcher, const wr_laun
     if (spec->blocks > INT32_MAX)
         return WR_FAIL(err, WEIR_E_UNSUPPORTED, "%s: a grid of %lld blocks; the most is 2^31 - 1", spec->kernel,
                        (long long)spec->blocks);
-    wr_emulate_launch(spec->kernel, (uint32_t)spec->blocks, (uint32_t)spec->threads, spec->shared_bytes, spec->params);
+    wr_emulate_launch_cluster(spec->kernel, (uint32_t)spec->blocks, spec->cluster ? (uint32_t)spec->cluster : 1,
+                              (uint32_t)spec->threads, spec->shared_bytes, spec->params);
     return WEIR_OK;
 }

@@ -209,6 +209,39 @@ WR_KERNEL(selftest_pipeline, selftest_params, 96, 1) {
     }
 }
 
+/* ---- clusters ---- */
+
+/* out f32 [blocks, threads], by clusters of k: n times, each thread passes what it holds to the next block's thread of
+ * this number; they hold the number of block and thread first. */
+WR_KERNEL(selftest_cluster, selftest_params, 64, 1) {
+    WR_DYNAMIC_SHARED(shared);
+    const u32 id = threadIdx.x, at = wr_smem(shared), full = at + 1024, empty = full + 8;
+    const u32 rank = blockIdx.x % (u32)p.k, next = (rank + 1) % (u32)p.k, before = (rank + (u32)p.k - 1) % (u32)p.k;
+    float value = (float)(100 * blockIdx.x + id);
+    if (id == 0) {
+        wr_bar_init(full, 1);
+        wr_bar_init(empty, (int)blockDim.x);
+        wr_bar_init_done();
+    }
+    __syncthreads();
+    wr_cluster_arrive();
+    wr_cluster_wait();
+    wr_grid_wait();
+    for (int round = 0; round < p.n; round++) {
+        if (id == 0) wr_bar_expect(full, 16 * blockDim.x);
+        wr_bar_wait(empty, (round & 1) ^ 1); /* the next block has read what it got before */
+        const float4 v = {value, 0, 0, 0};
+        wr_cluster_store16(wr_cluster_smem(at + 16 * id, next), v, wr_cluster_smem(full, next));
+        wr_bar_wait(full, round & 1);
+        value = *(const float *)(shared + 16 * id);
+        wr_cluster_bar_arrive(wr_cluster_smem(empty, before));
+    }
+    __syncwarp();
+    wr_cluster_arrive();
+    wr_cluster_wait();
+    ((float *)p.out)[blockIdx.x * blockDim.x + id] = value;
+}
+
 /* ---- faults ---- */
 
 WR_DEVICE int deep(volatile int *x) {
@@ -274,6 +307,22 @@ WR_KERNEL(selftest_fault, selftest_params, 128, 1) {
         break;
     case FAULT_WRONG_MASK: a[0] = __shfl_xor_sync(1u, id, 1); break;
     case FAULT_STACK: a[0] = (u32)deep(&zero); break;
+    case FAULT_CLUSTER_STUCK:
+        if (blockIdx.x == 1) wr_bar_wait(bar, 0);
+        wr_cluster_arrive();
+        wr_cluster_wait();
+        break;
+    case FAULT_CLUSTER_ENDED:
+        wr_cluster_arrive();
+        wr_cluster_wait();
+        if (blockIdx.x == 1) return;
+        for (int i = 0; i < 100; i++) __syncthreads();
+        wr_cluster_bar_arrive(wr_cluster_smem(bar, 1));
+        break;
+    case FAULT_CLUSTER_TWICE:
+        wr_cluster_arrive();
+        wr_cluster_arrive();
+        break;
     default: break;
     }
     ((float *)p.out)[id] = d[2] + (float)a[0];

@@ -24,7 +24,10 @@ enum selftest_fault {
     FAULT_PARTIAL_MMA, /* lane 31 has returned */
     FAULT_WRONG_MASK,  /* the calling lane is not in it */
     FAULT_NO_GRID_WAIT,
-    FAULT_STACK /* endless recursion */
+    FAULT_STACK,         /* endless recursion */
+    FAULT_CLUSTER_STUCK, /* from here on in clusters of two: block 1 does not arrive */
+    FAULT_CLUSTER_ENDED, /* block 0 reaches for block 1, which may have ended */
+    FAULT_CLUSTER_TWICE  /* two arrivals without a wait */
 };
 
 typedef struct selftest_params {

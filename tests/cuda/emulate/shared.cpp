@@ -44,8 +44,9 @@ void shared_end_block(engine *e) {
     if (!e->bulk.empty()) wr_emu_fail(e->bulk[0].line, "the block ended with a bulk copy on its way");
 }
 
-u8 *shared_at(u32 address, u32 bytes, u32 alignment, const char *what, int line) {
-    engine *e = here;
+namespace {
+
+u8 *shared_of(engine *e, u32 address, u32 bytes, u32 alignment, const char *what, int line) {
     const size_t at = (size_t)address - SHARED_ORIGIN;
     bool inside = address >= SHARED_ORIGIN && at + bytes <= e->dynamic_bytes;
     for (const static_array &a : e->statics)
@@ -56,6 +57,12 @@ u8 *shared_at(u32 address, u32 bytes, u32 alignment, const char *what, int line)
     if (address % alignment)
         wr_emu_fail(line, "%s: shared address %u is not %u-byte aligned", what, address, alignment);
     return e->shared + at;
+}
+
+} // namespace
+
+u8 *shared_at(u32 address, u32 bytes, u32 alignment, const char *what, int line) {
+    return shared_of(here, address, bytes, alignment, what, line);
 }
 
 /* ---- the block's barrier ---- */
@@ -74,9 +81,9 @@ namespace {
 /* What lies in the memory of a live mbarrier, so that overwriting it shows. */
 u64 mark(u32 address) { return 0x6D62617272696572ull ^ (u64)address << 20; }
 
-mbarrier *find(u32 address, const char *what, int line) {
-    const u8 *p = shared_at(address, 8, 8, what, line);
-    for (mbarrier &b : here->mbarriers)
+mbarrier *find(engine *e, u32 address, const char *what, int line) {
+    const u8 *p = shared_of(e, address, 8, 8, what, line);
+    for (mbarrier &b : e->mbarriers)
         if (b.address == address) {
             const u64 expected = mark(address);
             if (memcmp(p, &expected, 8) != 0)
@@ -112,7 +119,7 @@ bool bulk_deliver(engine *e) {
     const bulk_copy copy = std::move(e->bulk[0]);
     e->bulk.erase(e->bulk.begin());
     memcpy(e->shared + (copy.to - SHARED_ORIGIN), copy.data.data(), copy.data.size());
-    mbarrier *b = find(copy.bar, "wr_bulk_copy", copy.line);
+    mbarrier *b = find(e, copy.bar, "wr_bulk_copy", copy.line);
     b->bytes -= (i64)copy.data.size();
     check_phase(e, b);
     return true;
@@ -225,21 +232,27 @@ void wr_emu_bar_init(u32 bar, int count, int line) {
     e->mbarriers.push_back({bar, count, count, 0, 0});
 }
 
-void wr_emu_bar_arrive(u32 bar, u32 expected_bytes, int line) {
-    mbarrier *b = find(bar, "arrival", line);
+namespace {
+
+void arrive(engine *e, u32 bar, u32 expected_bytes, int line) {
+    mbarrier *b = find(e, bar, "arrival", line);
     if (b->pending == 0) wr_emu_fail(line, "one arrival too many at mbarrier %u, whose phase lacks only bytes", bar);
     b->bytes += expected_bytes;
     if (b->bytes >= 1 << 20) wr_emu_fail(line, "mbarrier %u expects %lld bytes, the most is 1,048,575", bar, b->bytes);
     b->pending--;
-    check_phase(here, b);
+    check_phase(e, b);
 }
+
+} // namespace
+
+void wr_emu_bar_arrive(u32 bar, u32 expected_bytes, int line) { arrive(here, bar, expected_bytes, line); }
 
 void wr_emu_bar_wait(u32 bar, int parity, int line) {
     engine *e = here;
     thread *t = e->now;
     if (parity != 0 && parity != 1) wr_emu_fail(line, "wr_bar_wait for parity %d", parity);
     /* Asked again after waking: by then a barrier may be a phase further, and then a card waits too. */
-    while ((int)(find(bar, "wr_bar_wait", line)->phase & 1) == parity) {
+    while ((int)(find(e, bar, "wr_bar_wait", line)->phase & 1) == parity) {
         t->waits = WAIT_MBARRIER;
         t->op = parity;
         t->argument = bar;
@@ -249,9 +262,49 @@ void wr_emu_bar_wait(u32 bar, int parity, int line) {
 }
 
 void wr_emu_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, int line) {
-    find(bar, "wr_bulk_copy", line);
+    find(here, bar, "wr_bulk_copy", line);
     if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_copy of %u bytes, no multiple of 16", bytes);
     if ((uintptr_t)from % 16) wr_emu_fail(line, "wr_bulk_copy from %p, which is not 16-byte aligned", from);
     memset(shared_at(to, bytes, 16, "wr_bulk_copy", line), POISON, bytes);
     here->bulk.push_back({to, bar, line, {(const u8 *)from, (const u8 *)from + bytes}});
+}
+
+/* ---- the cluster's shared memory: the block's number in it lies above the address ---- */
+
+enum { CLUSTER_SHIFT = 24 };
+
+u32 wr_emu_cluster_smem(u32 address, u32 rank, int line) {
+    shared_at(address, 1, 1, "wr_cluster_smem", line);
+    if (rank >= here->of->blocks.size()) wr_emu_fail(line, "wr_cluster_smem of block %u of the cluster", rank);
+    return address | (rank + 1) << CLUSTER_SHIFT;
+}
+
+namespace {
+
+/* The block that a cluster's address is in, and the address there. */
+engine *block_of(u32 *address, const char *what, int line) {
+    const u32 rank = (*address >> CLUSTER_SHIFT) - 1;
+    if (rank >= here->of->blocks.size())
+        wr_emu_fail(line, "%s: %u is no address that wr_cluster_smem gave", what, *address);
+    engine *e = here->of->blocks[rank];
+    if (e->n_alive == 0) wr_emu_fail(line, "%s to block %u, which has ended", what, e->block);
+    *address &= (1u << CLUSTER_SHIFT) - 1;
+    return e;
+}
+
+} // namespace
+
+/* Lands as bulk copies do. */
+void wr_emu_cluster_store16(u32 to, float4 v, u32 bar, int line) {
+    engine *e = block_of(&to, "wr_cluster_store16", line);
+    if (block_of(&bar, "wr_cluster_store16", line) != e)
+        wr_emu_fail(line, "wr_cluster_store16 completes on a barrier of another block");
+    find(e, bar, "wr_cluster_store16", line);
+    memset(shared_of(e, to, 16, 16, "wr_cluster_store16", line), POISON, 16);
+    e->bulk.push_back({to, bar, line, {(const u8 *)&v, (const u8 *)(&v + 1)}});
+}
+
+void wr_emu_cluster_bar_arrive(u32 bar, int line) {
+    engine *e = block_of(&bar, "wr_cluster_bar_arrive", line);
+    arrive(e, bar, 0, line);
 }

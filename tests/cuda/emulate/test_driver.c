@@ -228,6 +228,56 @@ static void test_a_graph_runs_in_order_and_shows_kernels_that_read_too_early(voi
     assert_int_equal(wr_emulate_launches() - before, 3 * 2 * (5 + 2));
 }
 
+/* Of selftest_cluster: each thread of 8 blocks has the number of the thread before in a cluster of 4. */
+static void check_passed(CUdeviceptr out) {
+    float host[8 * 64];
+    OK(cuMemcpyDtoHAsync(host, out, sizeof(host), stream));
+    OK(cuStreamSynchronize(stream));
+    for (int i = 0; i < 8 * 64; i++) assert_true(host[i] == (float)(100 * (i / 256 * 4 + (i / 64 + 3) % 4) + i % 64));
+    OK(cuMemsetD8Async(out, 0, sizeof(host), stream));
+}
+
+static void test_clusters_are_an_attribute_of_launches_and_of_nodes(void **state) {
+    (void)state;
+    CUfunction f;
+    CUdeviceptr out;
+    OK(cuModuleGetFunction(&f, module, "selftest_cluster"));
+    OK(cuMemAlloc(&out, 8 * 64 * sizeof(float)));
+    selftest_params p = {.out = (void *)out, .n = 1, .k = 4};
+    void *params[] = {&p};
+    CUlaunchAttribute four = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value = {.clusterDim = {4, 1, 1}}};
+    CUlaunchConfig c = {8, 1, 1, 64, 1, 1, 1040, stream, &four, 1};
+    OK(cuLaunchKernelEx(&c, f, params, NULL));
+    check_passed(out);
+    four.value.clusterDim.x = 3;
+    assert_int_equal(cuLaunchKernelEx(&c, f, params, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                           .kernel = {.func = f,
+                                      .gridDimX = 8,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 64,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .sharedMemBytes = 1040,
+                                      .kernelParams = params}};
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &k));
+    assert_int_equal(cuGraphKernelNodeSetAttribute(node, four.id, &four.value), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    four.value.clusterDim.x = 4;
+    OK(cuGraphKernelNodeSetAttribute(node, four.id, &four.value));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphLaunch(exec, stream));
+    check_passed(out);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuMemFree(out));
+}
+
 static void test_events_are_passed_once_the_work_before_them_is_done(void **state) {
     (void)state;
     CUevent a, b;
@@ -271,6 +321,7 @@ int main(void) {
         cmocka_unit_test(test_calls_need_a_current_context),
         cmocka_unit_test(test_launches_are_checked),
         cmocka_unit_test(test_a_graph_runs_in_order_and_shows_kernels_that_read_too_early),
+        cmocka_unit_test(test_clusters_are_an_attribute_of_launches_and_of_nodes),
         cmocka_unit_test(test_events_are_passed_once_the_work_before_them_is_done),
         cmocka_unit_test(test_the_nth_call_fails_once),
     };

@@ -16,6 +16,8 @@
 #include "cuda/emulate/selftest.h"
 
 void wr_emulate_launch(const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes, const void *params);
+void wr_emulate_launch_cluster(const char *kernel, uint32_t blocks, uint32_t cluster_blocks, uint32_t threads,
+                               size_t shared_bytes, const void *params);
 void wr_emulate_order(int order);
 
 static const int orders[] = {0, 1, 7, 12345};
@@ -174,6 +176,26 @@ static float f32_of(uint32_t bits) {
     return f;
 }
 
+static void test_blocks_of_a_cluster_pass_values_through_shared_memory(void **state) {
+    (void)state;
+    enum { BLOCKS = 8, THREADS = 64 };
+    static float out[BLOCKS * THREADS];
+    for (int cluster = 1; cluster <= 8; cluster *= 2)
+        for (size_t o = 0; o < 4; o++)
+            for (int rounds = 0; rounds <= 5; rounds++) {
+                memset(out, 0xFF, sizeof out);
+                wr_emulate_order(orders[o]);
+                wr_emulate_launch_cluster("selftest_cluster", BLOCKS, (uint32_t)cluster, THREADS, 1040,
+                                          &(selftest_params){.out = out, .n = rounds, .k = cluster});
+                for (int i = 0; i < BLOCKS * THREADS; i++) {
+                    int block = i / THREADS, first = block / cluster * cluster;
+                    int from = first + (block - first + 8 * cluster - rounds) % cluster;
+                    assert_true(out[i] == (float)(100 * from + i % THREADS));
+                }
+            }
+    wr_emulate_order(0);
+}
+
 static void test_conversions_and_fma_round_once_to_the_nearest(void **state) {
     (void)state;
     enum { N = 20000, BF16S = 0x7F80, F16S = 0x7C00 };
@@ -290,8 +312,9 @@ static void fault(int what, int n, char *text, size_t size) {
         signal(SIGSEGV, SIG_DFL); /* not the handler of cmocka */
         signal(SIGABRT, SIG_DFL);
         dup2(ends[1], STDERR_FILENO);
-        wr_emulate_launch("selftest_fault", 1, 128, 24640,
-                          &(selftest_params){.a = a, .out = out, .n = n, .what = what});
+        uint32_t blocks = what >= FAULT_CLUSTER_STUCK ? 2 : 1;
+        wr_emulate_launch_cluster("selftest_fault", blocks, blocks, 128, 24640,
+                                  &(selftest_params){.a = a, .out = out, .n = n, .what = what});
         _exit(0);
     }
     close(ends[1]);
@@ -331,6 +354,12 @@ static void test_misuse_stops_with_kernel_thread_and_cause(void **state) {
         {FAULT_WRONG_MASK, 0, {"in which the calling lane is not"}},
         {FAULT_NO_GRID_WAIT, 0, {"no thread of it called wr_grid_wait"}},
         {FAULT_STACK, 0, {"memory fault"}},
+        {FAULT_CLUSTER_STUCK,
+         0,
+         {"block 0: no thread can go on", "threads 0-127 wait in wr_cluster_wait, where 128 threads are",
+          "block 1: no thread can go on"}},
+        {FAULT_CLUSTER_ENDED, 0, {"wr_cluster_bar_arrive to block 1, which has ended"}},
+        {FAULT_CLUSTER_TWICE, 0, {"wr_cluster_arrive again, without wr_cluster_wait"}},
     };
     char text[4096];
     fault(FAULT_NONE, 0, text, sizeof(text));
@@ -352,6 +381,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_sum_through_shared_memory_and_a_counter),
         cmocka_unit_test(test_several_threads_launch_at_once),
         cmocka_unit_test(test_bulk_copies_feed_a_pipeline_of_mbarriers),
+        cmocka_unit_test(test_blocks_of_a_cluster_pass_values_through_shared_memory),
         cmocka_unit_test(test_conversions_and_fma_round_once_to_the_nearest),
         cmocka_unit_test(test_mma_is_the_product_by_plain_loads_and_by_ldmatrix),
         cmocka_unit_test(test_mma_f16_is_the_product_of_small_integers),
