@@ -12,19 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "array/internal.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 
 enum { MAX_CALLS = 512, N_REPLAYS = 15 };
 static bool quick;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+static double now(void) { return (double)wr_now_ns() * 1e-9; }
 
 static void check(weir_status status, const weir_error *err) {
     if (status == WEIR_OK) return;

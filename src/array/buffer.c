@@ -55,9 +55,7 @@ void wr_device_release(weir_device *device, void *p, size_t bytes) {
 
 weir_status wr_device_host_alloc(weir_device *device, size_t bytes, void **out, weir_error *err) {
     const wr_runtime *runtime = device->backend->runtime;
-    if (runtime) return runtime->host_alloc(device->context, bytes, out, err);
-    *out = wr_pages_alloc(bytes);
-    return *out ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes", bytes);
+    return runtime ? runtime->host_alloc(device->context, bytes, out, err) : pages_alloc(bytes, out, err);
 }
 
 void wr_device_host_free(weir_device *device, void *p, size_t bytes) {

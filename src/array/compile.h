@@ -129,6 +129,8 @@ bool wr_trace_enabled(void);
 bool wr_trace_times(void);
 void wr_trace_program(const wr_program *program);
 void wr_trace_report(const wr_program *program);
-uint64_t wr_trace_now(void);
+/* Step i in a few words: op, weight, variant. text: [WR_TRACE_LABEL]. */
+enum { WR_TRACE_LABEL = 200 };
+void wr_trace_label(const wr_program *program, int i, char *text);
 
 #endif

@@ -132,7 +132,7 @@ typedef struct wr_attention_args {
  * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself. */
 
 /* STORE: in0 a state [N, ...], in1 x [n, ...] of its dtype, n <= N: the first n rows become x. The result is the state
- * itself. x may be pinned host memory: so a step's inputs come to a device. */
+ * itself. */
 
 /* CONV1D: x [B, L, C], w [O, kernel, C/groups], bias? [O]; y [B, L', O]; zero padding. Depthwise: groups == C. */
 typedef struct wr_conv1d_args {

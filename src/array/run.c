@@ -3,6 +3,7 @@
 
 #include "array/compile.h"
 #include "array/custom.h"
+#include "base/clock.h"
 
 static void *resolve(wr_binding b, void *const *bases) {
     /* As integers: a plan may be made before its leaves have memory. */
@@ -40,11 +41,11 @@ static void run_steps(void *context, int thread, int n_threads) {
 static void run_steps_timed(void *context, int thread, int n_threads) {
     const wr_program *program = context;
     wr_pool *pool = program->device->pool;
-    uint64_t before = thread == 0 ? wr_trace_now() : 0;
+    uint64_t before = thread == 0 ? wr_now_ns() : 0;
     for (int i = 0; i < program->n_steps; i++) {
         run_step(&program->steps[i], pool, thread, n_threads);
         if (thread == 0) {
-            uint64_t after = wr_trace_now();
+            uint64_t after = wr_now_ns();
             program->step_ns[i] += after - before;
             before = after;
         }
@@ -57,10 +58,10 @@ static weir_status run_on_device_timed(wr_program *program, weir_error *err) {
     void *context = program->device->context;
     WR_TRY(runtime->wait(context, err));
     for (int i = 0; i < program->n_steps; i++) {
-        uint64_t before = wr_trace_now();
+        uint64_t before = wr_now_ns();
         WR_TRY(runtime->run(context, &program->steps[i], 1, err));
         WR_TRY(runtime->wait(context, err));
-        program->step_ns[i] += wr_trace_now() - before;
+        program->step_ns[i] += wr_now_ns() - before;
     }
     return WEIR_OK;
 }

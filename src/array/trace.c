@@ -2,7 +2,6 @@
  * time went when it is freed: by op, variant and weight shape, most expensive first. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "array/compile.h"
 #include "array/custom.h"
@@ -18,12 +17,6 @@ bool wr_trace_times(void) {
 }
 
 bool wr_trace_enabled(void) { return setting() && !wr_trace_times(); }
-
-uint64_t wr_trace_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static bool is_prepare(const wr_step *step, const wr_step *next) {
     /* A prepare step is the only one that lends its inputs to a later step. */
@@ -78,9 +71,9 @@ void wr_trace_program(const wr_program *program) {
 
 /* ---- times ---- */
 
-enum { MAX_LINES = 256, LABEL = 200 };
+enum { MAX_LINES = 256 };
 typedef struct line {
-    char label[LABEL];
+    char label[WR_TRACE_LABEL];
     uint64_t ns;
     int64_t steps, bytes; /* bytes of a run: inputs and output as they are */
 } line;
@@ -92,20 +85,22 @@ static int64_t tensor_bytes(const wr_tensor *t) {
     return n;
 }
 
-static void label_step(const wr_program *program, int i, char *text) {
+void wr_trace_label(const wr_program *program, int i, char *text) {
     const wr_step *step = &program->steps[i];
-    int n = snprintf(text, LABEL, "%s", wr_ops[step->op].name);
-    if (step->op == WR_OP_LINEAR || step->op == WR_OP_GATHER_LINEAR || step->op == WR_OP_EMBEDDING) {
+    int n = snprintf(text, WR_TRACE_LABEL, "%s", wr_ops[step->op].name);
+    if (step->op == WR_OP_LINEAR || step->op == WR_OP_LINEAR_ADD || step->op == WR_OP_GATHER_LINEAR ||
+        step->op == WR_OP_EMBEDDING) {
         const wr_linear_args *args = step->args;
-        n += snprintf(text + n, (size_t)(LABEL - n), " %s %lldx%lld", weir_quant_name(args->quant.mode),
+        n += snprintf(text + n, (size_t)(WR_TRACE_LABEL - n), " %s %lldx%lld", weir_quant_name(args->quant.mode),
                       (long long)args->rows, (long long)args->cols);
     } else if (step->op == WR_OP_FUSED) {
         text[n++] = ' ';
-        n += describe_fused(step, text + n, (size_t)(LABEL - 40 - n));
+        n += describe_fused(step, text + n, (size_t)(WR_TRACE_LABEL - 40 - n));
     } else if (step->op == WR_OP_CUSTOM) {
-        n += snprintf(text + n, (size_t)(LABEL - n), " %.100s", wr_step_kernel(step)->name);
+        n += snprintf(text + n, (size_t)(WR_TRACE_LABEL - n), " %.100s", wr_step_kernel(step)->name);
     }
-    snprintf(text + n, (size_t)(LABEL - n), "%s [%s]", step_is_prepare(program, i) ? " prepare" : "", step->variant);
+    snprintf(text + n, (size_t)(WR_TRACE_LABEL - n), "%s [%s]", step_is_prepare(program, i) ? " prepare" : "",
+             step->variant);
 }
 
 void wr_trace_report(const wr_program *program) {
@@ -116,13 +111,13 @@ void wr_trace_report(const wr_program *program) {
     int n = 0;
     uint64_t total = 0;
     for (int i = 0; i < program->n_steps; i++) {
-        char label[LABEL];
+        char label[WR_TRACE_LABEL];
         int k = 0;
-        label_step(program, i, label);
+        wr_trace_label(program, i, label);
         while (k < n && strcmp(lines[k].label, label) != 0) k++;
         if (k == n && n == MAX_LINES) k = MAX_LINES - 1;
         if (k == n) n++;
-        snprintf(lines[k].label, LABEL, "%s", k == MAX_LINES - 1 ? others : label);
+        snprintf(lines[k].label, WR_TRACE_LABEL, "%s", k == MAX_LINES - 1 ? others : label);
         lines[k].ns += program->step_ns[i];
         lines[k].steps++;
         lines[k].bytes += tensor_bytes(&program->steps[i].out);

@@ -17,9 +17,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
 
@@ -68,12 +68,6 @@ static inline void cpu_pause(void) {
 #endif
 }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
@@ -90,7 +84,7 @@ static void wait_change(wait_word *word, uint32_t old, thread_slot *slot) {
         if (atomic_load_explicit(&word->value, memory_order_acquire) != old) return;
         cpu_pause();
     }
-    uint64_t start = now_ns(), waited = 0;
+    uint64_t start = wr_now_ns(), waited = 0;
     bool crowded = slot->pool->crowded;
     uint32_t limit = crowded ? 0 : slot->spin_ns;
     while (waited < limit) {
@@ -98,14 +92,14 @@ static void wait_change(wait_word *word, uint32_t old, thread_slot *slot) {
             if (atomic_load_explicit(&word->value, memory_order_acquire) != old) goto changed;
             cpu_pause();
         }
-        waited = now_ns() - start;
+        waited = wr_now_ns() - start;
     }
     /* The sleeper is counted before the kernel compares the word, and the waker
      * moves the word before it reads the count: one of the two sees the other. */
     atomic_fetch_add_explicit(&word->sleepers, 1, memory_order_seq_cst);
     while (atomic_load_explicit(&word->value, memory_order_seq_cst) == old) futex_wait(&word->value, old);
     atomic_fetch_sub_explicit(&word->sleepers, 1, memory_order_relaxed);
-    waited = now_ns() - start;
+    waited = wr_now_ns() - start;
 changed:
     if (crowded) return;
     if (waited <= MAX_SPIN_NS) {

@@ -1,10 +1,10 @@
 /* What several commands do alike: engine options, sampling options, texts, JSON lines. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "array/graph.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -179,8 +179,4 @@ weir_status wr_cli_need_tokenizer(const wr_cli *cli, const weir_tokenizer *tok, 
                    cli->model);
 }
 
-double wr_cli_now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+double wr_cli_now_s(void) { return (double)wr_now_ns() * 1e-9; }

@@ -24,7 +24,7 @@ static weir_status show_json(const wr_plan *p, const wr_memory *m, weir_error *e
         json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m->weights, "mapped",
                   (json_int_t)m->mapped, "kv", (json_int_t)m->kv, "kv_per_token", (json_int_t)p->kv_bytes_per_token,
                   "activations", (json_int_t)(m->arena + m->hidden), "inputs", (json_int_t)m->inputs, "sampler",
-                  (json_int_t)m->sampler, "free", (json_int_t)m->free, "total", (json_int_t)m->total);
+                  (json_int_t)(m->sampled + m->counts), "free", (json_int_t)m->free, "total", (json_int_t)m->total);
     return wr_cli_json(json_pack("{s:o,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:s,s:o,s:o}", "path",
                                  wr_cli_json_text(path, strlen(path)), "family", p->model->family->name, "layers",
                                  (json_int_t)h->n_layers, "hidden_size", (json_int_t)h->hidden, "heads",
@@ -73,7 +73,7 @@ static void show_memory(const wr_plan *p, const wr_memory *m) {
            (long long)p->options.max_step_tokens);
     printf("  step inputs      %14zu bytes\n", m->inputs);
     if (!m->total) return;
-    printf("  sampler          %14zu bytes\n", m->sampler);
+    printf("  sampler          %14zu bytes\n", m->sampled + m->counts);
     printf("  in all           %14zu bytes, of %zu that are free and %zu there are\n", wr_memory_needed(m), m->free,
            m->total);
     weir_error err;

@@ -134,6 +134,5 @@ weir_status wr_cuda_mark_wait(void *context, int which, weir_error *err);
 weir_status wr_cuda_wait(void *context, weir_error *err);
 void wr_cuda_expect(wr_cuda_context *c, wr_cuda_graph *graph);
 void wr_cuda_forget(wr_cuda_context *c, const wr_cuda_graph *graph); /* it is freed */
-uint64_t wr_cuda_now_ns(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "array/custom.h"
+#include "base/clock.h"
 #include "cuda/context.h"
 #include "cuda/kernel_cache.h"
 #include "cuda/kernel_headers.h"
@@ -135,10 +136,10 @@ static void explain(const job *j, const wr_nvrtc_result *compiled, weir_error *e
 static weir_status compile(const job *j, wr_kernel_image *out, weir_error *err) {
     wr_nvrtc_result compiled;
     const char *name = j->source->name;
-    uint64_t start = wr_cuda_now_ns();
+    uint64_t start = wr_now_ns();
     weir_status status =
         wr_nvrtc_compile(j->nvrtc, name, j->source->source, j->flags, j->n_flags, j->memory, &compiled, err);
-    double ms = (double)(wr_cuda_now_ns() - start) / 1e6;
+    double ms = (double)(wr_now_ns() - start) / 1e6;
     if (*compiled.log) j->source->notice(compiled.log);
     if (status != WEIR_OK) {
         explain(j, &compiled, err);

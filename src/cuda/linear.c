@@ -1,11 +1,11 @@
 /* Linear layers: which kernel serves a step, and how its work is cut. Choices look at shapes and the card only, and
  * never change bits (kernels/linear.h says what y is); tests force each of them. */
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "cuda/linear_plan.h"
+#include "cuda/linear_prefill.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t elements(const wr_tensor *t, int n_dims) {
@@ -45,7 +45,7 @@ void wr_linear_params_of(const wr_step *step, int first, wr_linear_params *out) 
         .experts = a->experts,
         .row_tiles = wr_linear_row_tiles(a->rows),
         .k_tiles = wr_linear_k_tiles(a->cols),
-        .slices = (int32_t)wr_linear_slices(a->rows, a->cols),
+        .slices = (int32_t)wr_linear_slices(a->cols),
         .slice_tiles = (int32_t)wr_linear_slice_tiles(a->cols),
         .kind = kind,
         .x_type = number_type(step->in[0].dtype),
@@ -159,7 +159,7 @@ void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out
                              .m = m,
                              .row_tiles = wr_linear_row_tiles(a->rows),
                              .k_tiles = wr_linear_k_tiles(a->cols),
-                             .slices = (int)wr_linear_slices(a->rows, a->cols),
+                             .slices = (int)wr_linear_slices(a->cols),
                              .slice_tiles = (int)wr_linear_slice_tiles(a->cols),
                              .tile_bytes = kind < WR_KIND_COUNT ? wr_linear_tile_bytes(kind) : 0,
                              .n_sm = traits->n_sm,
@@ -191,7 +191,7 @@ static size_t decode_scratch(const wr_step *step, int n_threads) {
         int64_t rows = i == 0 ? (m < MOST_ROWS ? m : MOST_ROWS) : m % MOST_ROWS;
         if (rows > most && decode_plan_of(step, rows, &plan) && plan.chunks > 1) most = rows;
     }
-    return (size_t)(wr_linear_row_tiles(a->rows) * wr_linear_slices(a->rows, a->cols) * most * WR_TILE_ROWS * 4);
+    return (size_t)(wr_linear_row_tiles(a->rows) * wr_linear_slices(a->cols) * most * WR_TILE_ROWS * 4);
 }
 
 static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan, int64_t blocks, wr_launcher *launcher,
@@ -386,7 +386,6 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 
 /* ---- the table ---- */
 
-/* The rows of many rows of x stand in linear_prefill.c, which a test may leave out. */
 /* 17 to 32 rows: the wide kernel comes before the prefill tier. The same launch as the decode row's. */
 static bool wide_fits(const wr_step *step) {
     wr_decode_shape shape;
@@ -396,32 +395,35 @@ static bool wide_fits(const wr_step *step) {
     wr_linear_decode_shape(step, m, &shape);
     return shape.kind < WR_KIND_COUNT && wr_linear_wide_plan(&shape, &plan) && decode_fits(step);
 }
-static wr_kernel_row linear_rows[6], gather_rows[5];
-static void make_rows(void) {
-    int n = 0;
-    linear_rows[n++] =
-        (wr_kernel_row){.name = "wide", .fits = wide_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
-    if (&wr_cuda_linear_prefill_row) linear_rows[n++] = wr_cuda_linear_prefill_row;
-    linear_rows[n++] = (wr_kernel_row){
-        .name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch};
-    linear_rows[n++] = (wr_kernel_row){.name = "f32", .fits = f32_fits, .launch = ref_launch};
-    linear_rows[n++] = (wr_kernel_row){.name = "ref", .launch = ref_launch};
-    n = 0;
-    if (&wr_cuda_gather_prefill_row) gather_rows[n++] = wr_cuda_gather_prefill_row;
-    gather_rows[n++] = (wr_kernel_row){
-        .name = "decode", .fits = gather_fits, .scratch_bytes = gather_scratch, .launch = gather_launch};
-    gather_rows[n++] = (wr_kernel_row){.name = "f32", .fits = f32_fits, .launch = ref_launch};
-    gather_rows[n++] = (wr_kernel_row){.name = "ref", .launch = ref_launch};
-}
 
 const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static const wr_kernel_row linear[] = {
+        {.name = "wide", .fits = wide_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},
+        {.name = "prefill",
+         .fits = wr_linear_prefill_fits,
+         .launch = wr_linear_prefill_launch,
+         .prepare_launch = wr_linear_prefill_launch_prepare,
+         .prepare_input = 0,
+         .prepare_bytes = wr_linear_prefill_prepared_bytes},
+        {.name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},
+        {.name = "f32", .fits = f32_fits, .launch = ref_launch},
+        {.name = "ref", .launch = ref_launch},
+        {0}};
+    static const wr_kernel_row gather[] = {
+        {.name = "prefill",
+         .fits = wr_gather_prefill_fits,
+         .scratch_bytes = wr_gather_prefill_scratch_bytes,
+         .launch = wr_gather_prefill_launch},
+        {.name = "decode", .fits = gather_fits, .scratch_bytes = gather_scratch, .launch = gather_launch},
+        {.name = "f32", .fits = f32_fits, .launch = ref_launch},
+        {.name = "ref", .launch = ref_launch},
+        {0}};
     static const wr_kernel_row numbers[] = {{.name = "ref", .launch = numbers_launch}, {0}};
     static const wr_kernel_row quantize[] = {{.name = "ref", .launch = quantize_launch}, {0}};
     switch (op) {
     case WR_OP_LINEAR:
-    case WR_OP_LINEAR_ADD: pthread_once(&once, make_rows); return linear_rows;
-    case WR_OP_GATHER_LINEAR: pthread_once(&once, make_rows); return gather_rows;
+    case WR_OP_LINEAR_ADD: return linear;
+    case WR_OP_GATHER_LINEAR: return gather;
     case WR_OP_EMBEDDING:
     case WR_OP_DEQUANTIZE: return numbers;
     case WR_OP_QUANTIZE_WEIGHT:

@@ -20,10 +20,6 @@ int64_t wr_linear_rows_of_x(const wr_step *step);
 /* Everything of the params that the step says. first: the input where the weight begins. Sharing fields are 0. */
 void wr_linear_params_of(const wr_step *step, int first, wr_linear_params *out);
 
-/* linear_prefill.c: the rows for many rows of x, placed before the decode tiers. */
-extern const wr_kernel_row wr_cuda_linear_prefill_row __attribute__((weak));
-extern const wr_kernel_row wr_cuda_gather_prefill_row __attribute__((weak));
-
 /* pack_codes.c: 256 columns (or fewer, a multiple of 16) of one published row: codes, a byte each. Nvfp4 codes have
  * their sign turned where the scale is negative and are 0 where it is 0. */
 typedef struct wr_pack_row {

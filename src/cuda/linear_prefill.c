@@ -166,7 +166,7 @@ static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
                   wr_step_traits(step), plan);
 }
 
-static bool fits(const wr_step *step) {
+bool wr_linear_prefill_fits(const wr_step *step) {
     const wr_linear_args *a = step->args;
     wr_prefill_plan plan;
     return !gathers(step) && a->packed && wr_linear_rows_of_x(step) >= WR_PREFILL_MIN_ROWS && plan_of(step, &plan);
@@ -216,7 +216,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     p->dtype = (int32_t)step->out.dtype;
     p->n_row_tiles = (int32_t)wr_linear_row_tiles(a->rows);
     p->k_tiles = (int32_t)wr_linear_k_tiles(a->cols);
-    p->slices = (int32_t)wr_linear_slices(a->rows, a->cols);
+    p->slices = (int32_t)wr_linear_slices(a->cols);
     p->slice_tiles = (int32_t)wr_linear_slice_tiles(a->cols);
     p->tile_bytes = (int32_t)wr_linear_tile_bytes(kind);
     p->expert_bytes = (int64_t)p->n_row_tiles * p->k_tiles * p->tile_bytes;
@@ -246,27 +246,20 @@ static weir_status no_plan(const wr_step *step, weir_error *err) {
                    (long long)wr_linear_rows_of_x(step), (long long)a->experts, (long long)a->rows, (long long)a->cols);
 }
 
-weir_status wr_linear_prefill_launch(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
-                                     weir_error *err) {
+weir_status wr_linear_prefill_launch_plan(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
+                                          weir_error *err) {
     wr_prefill_params p = {.x = step->prepared, .m_pad = padded(wr_linear_rows_of_x(step))};
     return launch_tiles(step, plan, &p, launcher, err);
 }
-static weir_status launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+weir_status wr_linear_prefill_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_prefill_plan plan;
     if (!plan_of(step, &plan)) return no_plan(step, err);
-    return wr_linear_prefill_launch(step, &plan, launcher, err);
+    return wr_linear_prefill_launch_plan(step, &plan, launcher, err);
 }
-
-const wr_kernel_row wr_cuda_linear_prefill_row = {.name = "prefill",
-                                                  .fits = fits,
-                                                  .launch = launch,
-                                                  .prepare_launch = wr_linear_prefill_launch_prepare,
-                                                  .prepare_input = 0,
-                                                  .prepare_bytes = wr_linear_prefill_prepared_bytes};
 
 /* ---- experts: rows sorted by expert (kernels/linear_gather.cu), each job a token tile ---- */
 
-static bool gather_fits(const wr_step *step) {
+bool wr_gather_prefill_fits(const wr_step *step) {
     const wr_linear_args *a = step->args;
     wr_prefill_plan plan;
     int64_t m = wr_linear_rows_of_x(step);
@@ -289,13 +282,13 @@ static gather_layout gather_layout_of(const wr_step *step, const wr_prefill_plan
     at.end = at.x + (size_t)(at.m_pad * wr_linear_k_tiles(a->cols)) * 128;
     return at;
 }
-static size_t gather_scratch(const wr_step *step, int n_threads) {
+size_t wr_gather_prefill_scratch_bytes(const wr_step *step, int n_threads) {
     (void)n_threads;
     wr_prefill_plan plan;
     return plan_of(step, &plan) ? gather_layout_of(step, &plan).end : 0;
 }
 
-static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+weir_status wr_gather_prefill_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     const wr_linear_args *a = step->args;
     wr_prefill_plan plan;
     if (!plan_of(step, &plan)) return no_plan(step, err);
@@ -320,6 +313,3 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
     wr_prefill_params p = {.x = x, .m_pad = at.m_pad, .jobs = sort.jobs, .max_jobs = at.max_jobs};
     return launch_tiles(step, &plan, &p, launcher, err);
 }
-
-const wr_kernel_row wr_cuda_gather_prefill_row = {
-    .name = "prefill", .fits = gather_fits, .scratch_bytes = gather_scratch, .launch = gather_launch};

@@ -21,19 +21,25 @@ enum {
     WR_PREFILL_MIN_EXPERT_ROWS = 16 /* of the average expert */
 };
 
-/* GATHER_LINEAR of many rows; LINEAR and LINEAR_ADD have wr_cuda_linear_prefill_row (cuda/linear.h). */
-extern const wr_kernel_row wr_cuda_gather_prefill_row;
-
 /* m tokens by n weight rows, k tiles of 64 columns. False: this tier cannot serve it. */
 bool wr_linear_prefill_choose(int64_t m, int64_t n, int64_t k_tiles, int kind, const wr_cuda_traits *traits,
                               wr_prefill_plan *plan);
 /* The plan of one given shape of tiles; false when no kernel of that kind has it. */
 bool wr_linear_prefill_shape(int tokens, int halves, int groups, int64_t m, int64_t n, int kind,
                              const wr_cuda_traits *traits, wr_prefill_plan *plan);
-/* The row's prepare step and launch, with a plan of the caller's. */
+
+/* The row "prefill" of LINEAR and LINEAR_ADD: x is made ready first, then read in place (wr_step's prepared). */
+bool wr_linear_prefill_fits(const wr_step *step);
 size_t wr_linear_prefill_prepared_bytes(const wr_step *step);
 weir_status wr_linear_prefill_launch_prepare(const wr_step *step, wr_launcher *launcher, weir_error *err);
-weir_status wr_linear_prefill_launch(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
-                                     weir_error *err);
+weir_status wr_linear_prefill_launch(const wr_step *step, wr_launcher *launcher, weir_error *err);
+/* The same with a plan of the caller's. */
+weir_status wr_linear_prefill_launch_plan(const wr_step *step, const wr_prefill_plan *plan, wr_launcher *launcher,
+                                          weir_error *err);
+
+/* The row "prefill" of GATHER_LINEAR. */
+bool wr_gather_prefill_fits(const wr_step *step);
+size_t wr_gather_prefill_scratch_bytes(const wr_step *step, int n_threads);
+weir_status wr_gather_prefill_launch(const wr_step *step, wr_launcher *launcher, weir_error *err);
 
 #endif

@@ -110,16 +110,6 @@ void wr_cuda_host_free(void *context, void *p) {
     wr_cuda_leave(c);
 }
 
-weir_status wr_cuda_upload(void *context, void *to, const void *from, size_t bytes, weir_error *err) {
-    wr_cuda_context *c = context;
-    WR_TRY(wr_cuda_enter(c, err));
-    CUresult result = c->driver->cuMemcpyHtoDAsync((CUdeviceptr)to, from, bytes, c->stream);
-    wr_cuda_leave(c);
-    if (result != CUDA_SUCCESS)
-        return wr_driver_fail(c->driver, result, "copying to the device", __FILE__, __LINE__, err);
-    return wr_cuda_wait(c, err);
-}
-
 weir_status wr_cuda_download(void *context, void *to, const void *from, size_t bytes, weir_error *err) {
     wr_cuda_context *c = context;
     WR_TRY(wr_cuda_wait(c, err)); /* by our way of waiting; what is left then is the copy */
@@ -138,8 +128,13 @@ weir_status wr_cuda_send(void *context, void *to, const void *from_host, size_t 
     CUresult result = c->driver->cuMemcpyHtoDAsync((CUdeviceptr)to, from_host, bytes, c->stream);
     wr_cuda_leave(c);
     if (result != CUDA_SUCCESS)
-        return wr_driver_fail(c->driver, result, "sending to the device", __FILE__, __LINE__, err);
+        return wr_driver_fail(c->driver, result, "copying to the device", __FILE__, __LINE__, err);
     return WEIR_OK;
+}
+
+weir_status wr_cuda_upload(void *context, void *to, const void *from, size_t bytes, weir_error *err) {
+    WR_TRY(wr_cuda_send(context, to, from, bytes, err));
+    return wr_cuda_wait(context, err);
 }
 
 weir_status wr_cuda_fetch(void *context, void *to_host, const void *from, size_t bytes, weir_error *err) {

@@ -1,4 +1,4 @@
-/* STORE, which brings a step's inputs to the device and keeps results that outlive a program. */
+/* STORE, which keeps results that outlive a program. */
 #include "cuda/kernels/state.h"
 
 #include "cuda/launch.h"

@@ -3,6 +3,7 @@
  * polls for the rest. There is no completion thread. */
 #include <time.h>
 
+#include "base/clock.h"
 #include "cuda/context.h"
 
 enum {
@@ -11,12 +12,6 @@ enum {
     MAX_POLL_SLEEP_NS = 1000000
 };
 
-uint64_t wr_cuda_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void sleep_until(uint64_t ns) {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
@@ -24,7 +19,7 @@ static void sleep_until(uint64_t ns) {
 
 /* Work is given: a graph whose duration may be known, or something else (NULL). */
 void wr_cuda_expect(wr_cuda_context *c, wr_cuda_graph *graph) {
-    uint64_t now = wr_cuda_now_ns();
+    uint64_t now = wr_now_ns();
     pthread_mutex_lock(&c->wait_lock);
     wr_cuda_mark *m = &c->now;
     m->graph = m->n_launched++ ? NULL : graph;
@@ -44,7 +39,7 @@ void wr_cuda_forget(wr_cuda_context *c, const wr_cuda_graph *graph) {
 
 /* The typical time follows what was seen. One who slept too long cannot see the true time: then it comes down. */
 static void learn(wr_cuda_context *c, const wr_cuda_mark *waited, int which, bool overslept) {
-    uint64_t now = wr_cuda_now_ns();
+    uint64_t now = wr_now_ns();
     pthread_mutex_lock(&c->wait_lock);
     uint64_t start = waited->launched_ns > c->done_ns ? waited->launched_ns : c->done_ns;
     wr_cuda_graph *g = c->marks[which].graph == waited->graph ? waited->graph : NULL; /* not freed meanwhile */
@@ -60,7 +55,7 @@ static void learn(wr_cuda_context *c, const wr_cuda_mark *waited, int which, boo
 
 /* Without the lock: others may launch meanwhile. m is a copy. */
 static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
-    uint64_t now = wr_cuda_now_ns(), start = now;
+    uint64_t now = wr_now_ns(), start = now;
     uint64_t early = WAKE_EARLY_NS + (m->expected_ns > now ? (m->expected_ns - now) / WARM_SHARE : 0);
     bool sleeps = m->expected_ns > now + early, at_once = true;
     CUresult result = c->driver->cuEventQuery(m->event);
@@ -68,7 +63,7 @@ static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
     if (result != CUDA_ERROR_NOT_READY) sleeps = true; /* it was over before anyone looked */
     while (result == CUDA_ERROR_NOT_READY && (result = c->driver->cuEventQuery(m->event)) == CUDA_ERROR_NOT_READY) {
         at_once = false;
-        now = wr_cuda_now_ns();
+        now = wr_now_ns();
         uint64_t late = now > m->expected_ns ? now - m->expected_ns : 0;
         if (late > 2 * WAKE_EARLY_NS && late > (now - start) / 4) { /* no good prediction: poll ever more rarely */
             uint64_t pause = (now - start) / 16;
@@ -131,10 +126,10 @@ weir_status wr_cuda_wait(void *context, weir_error *err) {
 
 CUresult wr_cuda_poll_event(wr_cuda_context *c, CUevent event) {
     enum { SPIN_NS = 50000 };
-    uint64_t start = wr_cuda_now_ns(), now;
+    uint64_t start = wr_now_ns(), now;
     CUresult result;
     while ((result = c->driver->cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
-        now = wr_cuda_now_ns();
+        now = wr_now_ns();
         if (now - start < SPIN_NS) continue;
         uint64_t pause = (now - start) / 16;
         sleep_until(now + (pause < MAX_POLL_SLEEP_NS ? pause : MAX_POLL_SLEEP_NS));

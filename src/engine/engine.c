@@ -9,8 +9,8 @@
 static weir_status open_buffers(weir_engine *e, weir_error *err) {
     const wr_hyper *h = &e->model->hyper;
     size_t rows = (size_t)e->options.max_step_tokens, batch = (size_t)e->options.max_batch;
-    WR_TRY(wr_feed_init(&e->feed, e->device, wr_engine_layout(e), err));
-    WR_TRY(wr_buffer_new_on(e->device, rows * (size_t)h->hidden * sizeof(float), &e->hidden, err));
+    WR_TRY(wr_feed_init(&e->feed, e->device, e->memory.inputs, err));
+    WR_TRY(wr_buffer_new_on(e->device, e->memory.hidden, &e->hidden, err));
     if (!wr_device_is_host(e->device)) WR_TRY(wr_device_open_steps(e, err));
     e->logits = wr_malloc((size_t)h->vocab * sizeof *e->logits);
     e->wanted = wr_malloc(rows * sizeof *e->wanted);

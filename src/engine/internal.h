@@ -97,7 +97,7 @@ struct weir_engine {
     /* On a device of its own: i32 [head_rows, WR_SAMPLE_HEAD], what was sampled last; u32 [max_batch, vocab], tokens
      * that sequences with penalties have seen. Else NULL. */
     wr_buffer *sampled, *counts;
-    wr_flight flight[2];
+    wr_flight flight[2]; /* each with the device's mark of its number */
     int next_flight;
     void *arena;
     size_t arena_bytes;
@@ -119,8 +119,7 @@ struct weir_engine {
 };
 
 /* engine/memory.c: what an engine takes, before it takes it. The engine has its model, options and device. */
-/* Set head_rows and the places in the feed; the feed's bytes. */
-size_t wr_engine_layout(weir_engine *e);
+/* Sets memory, head_rows and the places in the feed. */
 weir_status wr_engine_measure(weir_engine *e, const wr_kv_plan *kv, weir_error *err);
 
 /* engine/programs.c: compile and find the step programs. */

@@ -55,10 +55,10 @@ static weir_status init_group(wr_kv_group *g, int64_t n_pages, int64_t window, w
 }
 
 static weir_status init_tables(wr_kv *kv, weir_error *err) {
-    kv->tables_bytes = (size_t)(kv->n_groups * kv->max_batch * kv->max_pages) * sizeof *kv->tables;
-    kv->tables = wr_malloc(kv->tables_bytes);
-    if (!kv->tables) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for block tables of %zu bytes", kv->tables_bytes);
-    memset(kv->tables, 0xff, kv->tables_bytes);
+    size_t bytes = wr_kv_tables_bytes(kv);
+    kv->tables = wr_malloc(bytes);
+    if (!kv->tables) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for block tables of %zu bytes", bytes);
+    memset(kv->tables, 0xff, bytes);
     return WEIR_OK;
 }
 

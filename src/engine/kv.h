@@ -20,13 +20,18 @@ typedef struct wr_kv {
     int64_t max_batch, max_pages; /* pages a sequence can have at the largest context */
     wr_kv_group group[WR_MAX_KV_GROUPS];
     int32_t *tables; /* [n_groups, max_batch, max_pages]; -1: no page */
-    size_t tables_bytes;
     int64_t n_layers;
     weir_device *device;
     wr_buffer **keys, **values; /* [n_layers], views into memory */
     void *memory;
     size_t bytes;
 } wr_kv;
+
+/* Of one group's block table, and of all. */
+static inline size_t wr_kv_table_bytes(const wr_kv *kv) {
+    return (size_t)(kv->max_batch * kv->max_pages) * sizeof *kv->tables;
+}
+static inline size_t wr_kv_tables_bytes(const wr_kv *kv) { return (size_t)kv->n_groups * wr_kv_table_bytes(kv); }
 
 /* How many pages each group gets, and the bytes of it all. kv_bytes 0: the default of weir/engine.h.
  * Errors: LIMIT when kv_bytes does not hold one page a group. */

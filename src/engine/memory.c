@@ -14,9 +14,9 @@ static size_t place(size_t *end, size_t bytes) {
     return at;
 }
 
-/* What is sent in every step lies together: tables, picks, samples, bias pairs; the rows, of which a step has few or
- * many, by themselves. */
-size_t wr_engine_layout(weir_engine *e) {
+/* Sets head_rows and the places in the feed; the feed's bytes. What is sent in every step lies together: tables, picks,
+ * samples, bias pairs; the rows, of which a step has few or many, by themselves. */
+static size_t lay_out(weir_engine *e) {
     const weir_engine_options *o = &e->options;
     bool samples = !wr_device_is_host(e->device);
     int64_t most = samples ? MAX_DEVICE_HEAD_ROWS : MAX_HEAD_ROWS;
@@ -24,7 +24,7 @@ size_t wr_engine_layout(weir_engine *e) {
     if (e->head_rows > o->max_step_tokens) e->head_rows = o->max_step_tokens;
     size_t end = 0, pairs = (size_t)o->max_batch * WR_MAX_LOGIT_BIAS;
     e->at_rows = place(&end, 3 * (size_t)o->max_step_tokens * sizeof(int32_t));
-    e->at_tables = place(&end, e->kv.tables_bytes);
+    e->at_tables = place(&end, wr_kv_tables_bytes(&e->kv));
     e->at_picks = place(&end, (size_t)e->head_rows * sizeof(int32_t));
     e->at_samples = place(&end, samples ? (size_t)e->head_rows * sizeof(wr_sample_row) : 0);
     e->at_bias = place(&end, samples ? pairs * sizeof(wr_sample_bias) : 0);
@@ -40,7 +40,6 @@ static weir_status sketch_kv(weir_engine *e, const wr_kv_plan *plan, weir_error 
     size_t layers = (size_t)h->n_layers;
     wr_kv *kv = &e->kv;
     *kv = (wr_kv){.n_groups = h->n_kv_groups, .max_batch = e->options.max_batch, .max_pages = plan->max_pages};
-    kv->tables_bytes = (size_t)(kv->n_groups * kv->max_batch * kv->max_pages) * sizeof *kv->tables;
     for (int g = 0; g < kv->n_groups; g++) kv->group[g].n_pages = plan->n_pages[g];
     kv->keys = wr_calloc(layers, sizeof *kv->keys);
     kv->values = wr_calloc(layers, sizeof *kv->values);
@@ -59,17 +58,16 @@ static weir_status sketch(weir_engine *e, const wr_kv_plan *plan, wr_memory *m, 
     const wr_hyper *h = &e->model->hyper;
     WR_TRY(wr_model_sketch(e->model, err));
     WR_TRY(sketch_kv(e, plan, err));
-    m->inputs = wr_engine_layout(e);
+    m->inputs = lay_out(e);
     m->hidden = (size_t)(e->options.max_step_tokens * h->hidden) * sizeof(float);
     e->feed = (wr_feed){.device = e->device, .bytes = m->inputs};
     WR_TRY(wr_buffer_view(nowhere, m->inputs, &e->feed.buffer, err));
     WR_TRY(wr_buffer_view(nowhere, m->hidden, &e->hidden, err));
     if (wr_device_is_host(e->device)) return WEIR_OK;
-    size_t sampled = (size_t)e->head_rows * WR_SAMPLE_HEAD * sizeof(int32_t);
-    size_t counts = (size_t)(e->options.max_batch * h->vocab) * sizeof(uint32_t);
-    m->sampler = sampled + counts;
-    WR_TRY(wr_buffer_view(nowhere, sampled, &e->sampled, err));
-    return wr_buffer_view(nowhere, counts, &e->counts, err);
+    m->sampled = (size_t)e->head_rows * WR_SAMPLE_HEAD * sizeof(int32_t);
+    m->counts = (size_t)(e->options.max_batch * h->vocab) * sizeof(uint32_t);
+    WR_TRY(wr_buffer_view(nowhere, m->sampled, &e->sampled, err));
+    return wr_buffer_view(nowhere, m->counts, &e->counts, err);
 }
 
 static void unsketch(weir_engine *e) {
@@ -122,6 +120,6 @@ weir_status wr_memory_check(const wr_memory *m, const char *device, weir_error *
     return WR_FAIL(err, WEIR_E_MEMORY,
                    "the model does not fit on %s: it needs %zu bytes (weights %zu, keys and values %zu, activations "
                    "%zu, step inputs %zu, sampler %zu), %zu of %zu are free; %s",
-                   device, needed, m->weights, m->kv, m->arena + m->hidden, m->inputs, m->sampler, m->free, m->total,
-                   hint);
+                   device, needed, m->weights, m->kv, m->arena + m->hidden, m->inputs, m->sampled + m->counts, m->free,
+                   m->total, hint);
 }

@@ -14,11 +14,12 @@ typedef struct wr_memory {
     size_t arena;       /* activations of the step programs, */
     size_t hidden;      /* and what goes from the body to the head */
     size_t inputs;      /* of a step: tokens, positions, block tables, sampling */
-    size_t sampler;     /* what was sampled; tokens that sequences with penalties have seen */
+    size_t sampled;     /* what was sampled last */
+    size_t counts;      /* tokens that sequences with penalties have seen */
     size_t free, total; /* of the device; 0 on the CPU, where the system lends memory that it may not have */
 } wr_memory;
 static inline size_t wr_memory_needed(const wr_memory *m) {
-    return m->weights + m->kv + m->arena + m->hidden + m->inputs + m->sampler;
+    return m->weights + m->kv + m->arena + m->hidden + m->inputs + m->sampled + m->counts;
 }
 /* MEMORY when it is more than is free: what each part needs, what there is, and what to lower. */
 weir_status wr_memory_check(const wr_memory *memory, const char *device, weir_error *err);

@@ -40,12 +40,12 @@ static weir_array *resolved_tokens(const weir_engine *e, weir_graph *g, weir_arr
     return weir_select(weir_less(tokens, weir_scalar_i32(g, 0)), before, tokens);
 }
 
-/* Sizes of a program: the rows it runs, for what the body's leaves need room. */
+/* A program under construction. */
 typedef struct build {
     weir_engine *engine;
     weir_graph *graph;
-    int64_t rows;
-    weir_array **leaves; /* [2 n_layers] */
+    int64_t rows;        /* that it runs */
+    weir_array **leaves; /* [2 n_layers]: pages of keys, then of values */
     weir_array *outputs[3];
     int n_outputs;
 } build;
@@ -59,10 +59,9 @@ static weir_array *body(build *b) {
                          .k_pages = b->leaves,
                          .v_pages = b->leaves + h->n_layers};
     int64_t table_shape[] = {e->kv.max_batch, e->kv.max_pages};
-    size_t table_bytes = (size_t)(table_shape[0] * table_shape[1]) * sizeof(int32_t);
     for (int i = 0; i < e->kv.n_groups; i++)
-        in.block_table[i] =
-            wr_feed_leaf(&e->feed, b->graph, WEIR_DTYPE_I32, 2, table_shape, e->at_tables + (size_t)i * table_bytes);
+        in.block_table[i] = wr_feed_leaf(&e->feed, b->graph, WEIR_DTYPE_I32, 2, table_shape,
+                                         e->at_tables + (size_t)i * wr_kv_table_bytes(&e->kv));
     for (int64_t i = 0; i < h->n_layers; i++) {
         int64_t n_pages = e->kv.group[h->layer_kv_group[i]].n_pages;
         int64_t shape[] = {n_pages, WR_PAGE_TOKENS, h->n_kv_heads, h->head_dim};

@@ -6,13 +6,10 @@
 
 #include "engine/internal.h"
 
-enum { MARK_STEP = 0 }; /* and 1: the two flights' marks */
-
 weir_status wr_device_open_steps(weir_engine *e, weir_error *err) {
     size_t rows = (size_t)e->head_rows;
-    WR_TRY(wr_buffer_new_on(e->device, rows * WR_SAMPLE_HEAD * sizeof(int32_t), &e->sampled, err));
-    size_t counts = (size_t)e->options.max_batch * (size_t)e->model->hyper.vocab * sizeof(uint32_t);
-    WR_TRY(wr_buffer_new_on(e->device, counts, &e->counts, err));
+    WR_TRY(wr_buffer_new_on(e->device, e->memory.sampled, &e->sampled, err));
+    WR_TRY(wr_buffer_new_on(e->device, e->memory.counts, &e->counts, err));
     for (int i = 0; i < 2; i++) {
         wr_flight *f = &e->flight[i];
         void *memory;
@@ -175,7 +172,7 @@ static weir_status deliver(weir_engine *e, const wr_flight *f, const wr_wanted *
 static weir_status land(weir_engine *e, int which, weir_error *err) {
     wr_flight *f = &e->flight[which];
     if (!f->active) return WEIR_OK;
-    WR_TRY(wr_device_wait_mark(e->device, MARK_STEP + which, err));
+    WR_TRY(wr_device_wait_mark(e->device, which, err));
     f->active = false;
     for (int64_t i = 0; i < f->n_wanted; i++) WR_TRY(deliver(e, f, &f->wanted[i], err));
     return WEIR_OK;
@@ -211,7 +208,7 @@ static weir_status run_now(weir_engine *e, wr_flight *f, int which, int64_t n_wa
         for (int64_t i = 0; i < f->n_wanted; i++)
             if (f->wanted[i].position >= f->wanted[i].seq->n_prompt - 1) f->wanted[i].seq->n_pending++;
         f->active = true;
-        WR_TRY(wr_device_mark(e->device, MARK_STEP + which, err));
+        WR_TRY(wr_device_mark(e->device, which, err));
         WR_TRY(land(e, which, err));
     }
     f->n_wanted = 0;
@@ -228,7 +225,7 @@ static weir_status start_rows(weir_engine *e, int which, int64_t total, weir_err
     WR_TRY(wr_feed_send(&e->feed, e->at_rows, 3 * (size_t)n_rows * sizeof(int32_t), err));
     f->n_wanted = 0;
     if (b == &e->body) {
-        WR_TRY(wr_feed_send(&e->feed, e->at_tables, e->kv.tables_bytes, err));
+        WR_TRY(wr_feed_send(&e->feed, e->at_tables, wr_kv_tables_bytes(&e->kv), err));
         WR_TRY(wr_program_start(b->program[bucket], err));
         if (scores || n_wanted > e->head_rows) {
             note_started(e, f);
@@ -243,7 +240,7 @@ static weir_status start_rows(weir_engine *e, int which, int64_t total, weir_err
         WR_TRY(start_head(e, f, err));
     note_started(e, f);
     f->active = true;
-    WR_TRY(wr_device_mark(e->device, MARK_STEP + which, err));
+    WR_TRY(wr_device_mark(e->device, which, err));
     return scores ? land(e, which, err) : WEIR_OK;
 }
 

@@ -2,15 +2,9 @@
  * sequence, chunks of prompts with what is left), run them and report. A row's bits do not depend on the other rows, so
  * none of the choices made here changes a result. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/internal.h"
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Running sequences end before anything else, so that others have their slots. Waiting ones end after the step's own
  * events, as many as the list still holds: there is no bound on how many wait. */
@@ -114,7 +108,7 @@ int64_t wr_fill_rows(weir_engine *e, int64_t bucket_rows, wr_wanted *wanted) {
             if (wr_wants_logits(s, position)) wanted[n_wanted++] = (wr_wanted){s, row, position};
         }
     for (; row < bucket_rows; row++) tokens[row] = 0, row_seq[row] = -1, row_pos[row] = 0;
-    memcpy(wr_feed_at(&e->feed, e->at_tables), e->kv.tables, e->kv.tables_bytes);
+    memcpy(wr_feed_at(&e->feed, e->at_tables), e->kv.tables, wr_kv_tables_bytes(&e->kv));
     return n_wanted;
 }
 
@@ -126,7 +120,7 @@ static void count_prompt(weir_engine *e) {
 }
 
 weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *n_events, weir_error *err) {
-    uint64_t start = now_ns();
+    uint64_t start = wr_now_ns();
     e->n_events = 0;
     *events = e->events;
     *n_events = 0;
@@ -145,6 +139,6 @@ weir_status weir_engine_step(weir_engine *e, const weir_event **events, size_t *
         WR_TRY(wr_run_host(e, total, err));
     end_cancelled(e, WR_SEQ_WAITING);
     *n_events = e->n_events;
-    e->stats.step_ns += now_ns() - start;
+    e->stats.step_ns += wr_now_ns() - start;
     return WEIR_OK;
 }

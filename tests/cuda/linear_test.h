@@ -157,7 +157,7 @@ static inline bool run_call(const call *c, const cloth *y) {
     assert_non_null(row);
     if (row->fits && !row->fits(&step)) return false;
     size_t bytes = row->scratch_bytes ? row->scratch_bytes(&step, 1) : 0;
-    if (c->plan) bytes = (size_t)(wr_linear_row_tiles(args.rows) * wr_linear_slices(args.rows, args.cols) * 32 * 64);
+    if (c->plan) bytes = (size_t)(wr_linear_row_tiles(args.rows) * wr_linear_slices(args.cols) * 32 * 64);
     uint8_t *scratch = aligned_alloc(256, (bytes + 511) / 256 * 256);
     memset(scratch, POISON, (bytes + 511) / 256 * 256);
     step.scratch = scratch;

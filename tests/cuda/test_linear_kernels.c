@@ -139,7 +139,7 @@ static void no_plan_changes_a_bit(void **state) {
     for (int i = 0; i < COUNT(picks); i++) {
         weight w = new_weight(formats[picks[i]], 1, 100, 2048 + 256, 0.01f, 1);
         cloth x = tokens(BF16, 32, w.args.cols, 0, 8), want = outputs(BF16, 32, 100);
-        int slices = (int)wr_linear_slices(100, w.args.cols);
+        int slices = (int)wr_linear_slices(w.args.cols);
         linear(&w, &x, true, "ref", NULL, &want);
         for (int k = 0; k < COUNT(plans); k++)
             for (int width = 8; width <= 32; width *= 2) {
@@ -402,7 +402,7 @@ static void plans_fit_the_card(void **state) {
                                      .m = m,
                                      .row_tiles = wr_linear_row_tiles(n),
                                      .k_tiles = wr_linear_k_tiles(k),
-                                     .slices = (int)wr_linear_slices(n, k),
+                                     .slices = (int)wr_linear_slices(k),
                                      .slice_tiles = (int)wr_linear_slice_tiles(k),
                                      .tile_bytes = wr_linear_tile_bytes(kind),
                                      .n_sm = 132,

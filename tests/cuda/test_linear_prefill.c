@@ -95,7 +95,7 @@ static void weight_row(const weight *w, int64_t expert, int64_t row, float *out)
  * step leaves alone is NaN. */
 static void run_add(const weight *w, const wr_tensor *x, const wr_tensor *addend, const wr_prefill_plan *plan,
                     const cloth *y) {
-    const wr_kernel_row *row = &wr_cuda_linear_prefill_row;
+    const wr_kernel_row *row = row_named(wr_cuda_linear_rows(WR_OP_LINEAR), "prefill");
     weir_error err = {0};
     wr_tensor in[3] = {*x}, packed = {.data = w->packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1, .strides = {1}};
     packed.shape[0] = (int64_t)wr_cuda_packed_bytes(&w->args);
@@ -120,7 +120,7 @@ static void run_add(const weight *w, const wr_tensor *x, const wr_tensor *addend
     step.scratch = NULL;
     step.prepared = prepared;
     if (plan) {
-        assert_int_equal(wr_linear_prefill_launch(&step, plan, NULL, &err), WEIR_OK);
+        assert_int_equal(wr_linear_prefill_launch_plan(&step, plan, NULL, &err), WEIR_OK);
     } else {
         assert_true(row->fits(&step));
         assert_int_equal(row->launch(&step, NULL, &err), WEIR_OK);
@@ -393,10 +393,10 @@ static void rows_go_through_their_own_expert(void **state) {
                         .n_in = 3,
                         .in = in,
                         .device = wr_emulate_traits()};
-        const wr_kernel_row *row = &wr_cuda_gather_prefill_row;
+        const wr_kernel_row *row = row_named(wr_cuda_linear_rows(WR_OP_GATHER_LINEAR), "prefill");
         weir_error err = {0};
         assert_true(row->fits(&step));
-        assert_false(wr_cuda_linear_prefill_row.fits(&step));
+        assert_false(wr_linear_prefill_fits(&step));
         size_t bytes = row->scratch_bytes(&step, 1), room = (bytes + 255) / 256 * 256 + 256;
         uint8_t *scratch = step.scratch = aligned_alloc(256, room);
         memset(scratch, POISON, room);
@@ -472,7 +472,7 @@ static void steps_of_others_are_refused(void **state) {
     wr_tensor in[2] = {x.t, {.data = w.packed, .dtype = WEIR_DTYPE_U8, .n_dims = 1, .shape = {1}}};
     wr_step step = {
         .op = WR_OP_LINEAR, .args = &w.args, .out = y.t, .n_in = 2, .in = in, .device = wr_emulate_traits()};
-    const wr_kernel_row *row = &wr_cuda_linear_prefill_row;
+    const wr_kernel_row *row = row_named(wr_cuda_linear_rows(WR_OP_LINEAR), "prefill");
     assert_true(row->fits(&step));
     step.device = wr_emulate_traits_plain();
     assert_false(row->fits(&step));

@@ -8,6 +8,10 @@
 #ifndef WR_CUDA_DEVICE_CUH
 #define WR_CUDA_DEVICE_CUH
 
+#ifdef WR_EMULATE
+#include "emulate.h"
+#else
+
 typedef unsigned char u8;
 typedef unsigned short u16; /* also the bits of a bf16 or f16 */
 typedef unsigned int u32;
@@ -16,10 +20,6 @@ typedef signed char i8;
 typedef short i16;
 typedef int i32;
 typedef long long i64;
-
-#ifdef WR_EMULATE
-#include "emulate.h"
-#else
 
 #define WR_DEVICE static __device__ __forceinline__
 /* name: the symbol that a launch names; threads: of a block; blocks: wanted on one multiprocessor. Body follows; the

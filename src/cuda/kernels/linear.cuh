@@ -18,32 +18,11 @@ template <int KIND> struct wr_kind;
 WR_LINEAR_KINDS(WR_KIND_STRUCT)
 #undef WR_KIND_STRUCT
 
-/* wr_scale_words of linear.h, for the device. */
-WR_DEVICE int wr_scale_words_of(int scales) {
-    switch (scales) {
-    case WR_SC_NONE: return 0;
-    case WR_SC_E8M0: return 1;
-    case WR_SC_BF16_64:
-    case WR_SC_E5M3:
-    case WR_SC_F16_32:
-    case WR_SC_F16P_64: return 2;
-    case WR_SC_K16: return 3;
-    case WR_SC_F32P_32: return 8;
-    default: return 4;
-    }
-}
-
-/* Words of scales of a lane (wr_scale_words of linear.h), words of a lane in all, bytes of a tile. */
+/* Words of scales of a lane, words of a lane in all, bytes of a tile. */
 template <int KIND> struct wr_tile {
     static const int bits = wr_kind<KIND>::bits, code = wr_kind<KIND>::code, sc = wr_kind<KIND>::scales;
-    static const int scale_words =
-        sc == WR_SC_NONE                                                                       ? 0
-        : sc == WR_SC_E8M0                                                                     ? 1
-        : sc == WR_SC_K16                                                                      ? 3
-        : sc == WR_SC_F32P_32                                                                  ? 8
-        : sc == WR_SC_BF16_64 || sc == WR_SC_E5M3 || sc == WR_SC_F16_32 || sc == WR_SC_F16P_64 ? 2
-                                                                                               : 4;
-    static const int words = bits + scale_words, bytes = 128 * bits + 32 * scale_words;
+    static const int scale_words = wr_scale_words(sc);
+    static const int words = bits + scale_words, bytes = wr_tile_bytes(bits, sc);
     static const bool two_parts = code == WR_CODE_F16; /* each step gives a high and a low fragment */
 };
 /* ---- a lane's words of a tile: first its codes, then the scales of its rows ---- */

@@ -1,36 +1,43 @@
 /* Weights as the linear kernels read them, and what the kernels of the family receive. Plain C: shared by the packer,
  * the choosers and the kernels.
  *
- * Numbers. y[m, n] = sum over K of x[m, k] w[n, k]. K is cut into slices of slice_tiles * 64 (wr_linear_slicing: from
- * the weight's columns only). Inside a slice k16 steps run in order on the tensor cores into f32, from 0; slices are
- * added in order in f32, from 0; then the sum is multiplied by `unscale` (a power of two, exact) and by `global_scale`,
- * then the addend (f32) is added, then one rounding. x is rounded to bf16 first where it is not. w is bf16: round(scale
- * * q + bias), one rounding. Dense f16 weights are two bf16 numbers, high + low, exactly: each k16 step is one mma with
- * the high parts, then one with the low parts.
+ * Numbers. y[m, n] = sum over K of x[m, k] w[n, k]. K is cut into slices of slice_tiles * 64 (wr_linear_slice_tiles:
+ * from the weight's columns only). Inside a slice k16 steps run in order on the tensor cores into f32, from 0; slices
+ * are added in order in f32, from 0; then the sum is multiplied by `unscale` (a power of two, exact) and by
+ * `global_scale`, then the addend (f32) is added, then one rounding. x is rounded to bf16 first where it is not. w is
+ * bf16: scale q + bias, rounded once. Dense f16 weights are two bf16 numbers, high + low, exactly: each k16 step is one
+ * mma with the high parts, then one with the low parts.
  *
  * Layout. [expert][row tile of 16][k tile of 64][tile]. Rows and columns that are not there have weight 0. A tile is
  * planes of codes followed by scales; its bytes are a multiple of 32 and every tile is 16-byte aligned.
- * Lane l (g = l / 4, t = l % 4) of a warp owns 32 codes: for k16 step j (0..3), fragment register r (0..3), half h (0,
- * 1): row g + 8 (r & 1), column 16 j + 2 t + 8 (r >> 1) + h which is the A operand of mma m16n8k16 (and of wgmma's
- * register form, a warp's 16 rows). They are `bits` words: 2 bits   word j/2 at bit 2 (4 (j & 1) + r) + 16 h one plane
- * of [lane][2 words] 4 bits   word j   at bit 4 r + 16 h                                       one plane  of [lane][4
- * words] 8 bits   word 2 j + r/2 at bit 8 (r & 1) + 16 h                           two planes of [lane][4 words] 16
- * bits  word 4 j + r at bit 16 h                                         four planes of [lane][4 words] 3, 5, 6  the
- * low 2 (4, 4) bits as above, then the high 1 (1, 2) bits: 1 bit: word 0 at bit 4 j + r + 16 h, a plane of [lane][1
- * word]; 2 bits as above E2M1     word j; r = 0: sign at bit 15, the three others from bit 6; r = 1: 12, 3; r = 2: 9,
- * 0; r = 3: sign at 10, exponent from bit 13, mantissa at 11; all + 16 h E4M3     word 2 j + r/2; r even: sign at 15,
- * the seven others from bit 4; r odd: sign at 11, the upper three of the others from bit 12, the lower four from bit 0;
- * all + 16 h Scales come in words of four bytes for each g: `scale words` consecutive ones at 4 * words * g (K16: two
- * words at 8 g, then, behind those 64 bytes, one word at 4 g): BF16_64   row g: scale | bias << 16; row g + 8 (groups
- * of 64 and 128) BF16_32   columns 0..31: row g, row g + 8; columns 32..63: the same E8M0      bytes: row g columns
- * 0..31, 32..63; row g + 8 the same. A byte is the exponent field of a bf16 E5M3      row g: a byte for each k16 step;
- * row g + 8. Unsigned, five bits of exponent F16_32    row g: scale of columns 0..31 | of 32..63 << 16; row g + 8
- *     F16P_64   row g: scale | bias << 16; row g + 8
- *     F16P_32   columns 0..31: row g, row g + 8; columns 32..63: the same
- *     F32P_32   columns 0..31: row g scale, bias; row g + 8 scale, bias; columns 32..63: the same
- *     K32       row g: d | dmin << 16; row g + 8; row g: bytes scale, min of columns 0..31, scale, min of 32..63; row
- * g+8 K16       row g: a signed byte for each k16 step; row g + 8; then d of row g | d of row g + 8 << 16 K16M      row
- * g: d | dmin << 16; row g + 8; row g: a nibble of scale for each k16 step, then four of min; row g+8
+ *
+ * Codes. Lane l (g = l / 4, t = l % 4) of a warp owns 32 codes: for k16 step j (0..3), fragment register r (0..3), half
+ * h (0, 1): row g + 8 (r & 1), column 16 j + 2 t + 8 (r >> 1) + h, which is the A operand of mma m16n8k16 (and of
+ * wgmma's register form, a warp's 16 rows). They are `bits` words:
+ * - 2 bits: word j/2 at bit 2 (4 (j & 1) + r) + 16 h; one plane of [lane][2 words]
+ * - 4 bits: word j at bit 4 r + 16 h; one plane of [lane][4 words]
+ * - 8 bits: word 2 j + r/2 at bit 8 (r & 1) + 16 h; two planes of [lane][4 words]
+ * - 16 bits: word 4 j + r at bit 16 h; four planes of [lane][4 words]
+ * - 3, 5, 6 bits: the low 2 (4, 4) bits as above, then the high 1 (1, 2) bits: 1 bit: word 0 at bit 4 j + r + 16 h, a
+ *   plane of [lane][1 word]; 2 bits as above
+ * - E2M1: word j; r = 0: sign at bit 15, the three others from bit 6; r = 1: 12, 3; r = 2: 9, 0; r = 3: sign at 10,
+ *   exponent from bit 13, mantissa at 11; all + 16 h
+ * - E4M3: word 2 j + r/2; r even: sign at 15, the seven others from bit 4; r odd: sign at 11, the upper three of the
+ *   others from bit 12, the lower four from bit 0; all + 16 h
+ *
+ * Scales come in words of four bytes for each g: wr_scale_words consecutive ones at 4 * words * g (K16: two words at
+ * 8 g, then, behind those 64 bytes, one word at 4 g):
+ * - BF16_64: row g: scale | bias << 16; row g + 8 (groups of 64 and 128)
+ * - BF16_32: columns 0..31: row g, row g + 8; columns 32..63: the same
+ * - E8M0: bytes: row g columns 0..31, 32..63; row g + 8 the same. A byte is the exponent field of a bf16
+ * - E5M3: row g: a byte for each k16 step; row g + 8. Unsigned, five bits of exponent
+ * - F16_32: row g: scale of columns 0..31 | of 32..63 << 16; row g + 8
+ * - F16P_64: row g: scale | bias << 16; row g + 8
+ * - F16P_32: columns 0..31: row g, row g + 8; columns 32..63: the same
+ * - F32P_32: columns 0..31: row g scale, bias; row g + 8 scale, bias; columns 32..63: the same
+ * - K32: row g: d | dmin << 16; row g + 8; row g: bytes scale, min of columns 0..31, scale, min of 32..63; row g + 8
+ * - K16: row g: a signed byte for each k16 step; row g + 8; then d of row g | d of row g + 8 << 16
+ * - K16M: row g: d | dmin << 16; row g + 8; row g: a nibble of scale for each k16 step, then four of min; row g + 8
  *
  * Powers of two. A bf16 whose bits are an integer below 256 is that integer times 2^-133 (subnormals, and the first
  * binade is linear with them). So one AND and one FMA with scale * 2^133 give round(scale * q + bias); that product
@@ -215,14 +222,19 @@ static inline int64_t wr_linear_slice_tiles(int64_t cols) {
     if (about < 1) about = 1;
     return tiles == 0 ? 1 : (tiles + about - 1) / about;
 }
-static inline int64_t wr_linear_slices(int64_t rows, int64_t cols) {
-    (void)rows;
+static inline int64_t wr_linear_slices(int64_t cols) {
     int64_t per = wr_linear_slice_tiles(cols);
     return (wr_linear_k_tiles(cols) + per - 1) / per;
 }
 
+/* Constants where their arguments are; in kernels too, which include device.cuh first. */
+#ifdef __cplusplus
+#define WR_TABLE static constexpr __host__ __device__ inline
+#else
+#define WR_TABLE static inline
+#endif
 /* Words of scales for each g. */
-static inline int wr_scale_words(int scales) {
+WR_TABLE int wr_scale_words(int scales) {
     switch (scales) {
     case WR_SC_NONE: return 0;
     case WR_SC_E8M0: return 1;
@@ -235,6 +247,7 @@ static inline int wr_scale_words(int scales) {
     default: return 4;
     }
 }
-static inline int wr_tile_bytes(int bits, int scales) { return 128 * bits + 32 * wr_scale_words(scales); }
+WR_TABLE int wr_tile_bytes(int bits, int scales) { return 128 * bits + 32 * wr_scale_words(scales); }
+#undef WR_TABLE
 
 #endif

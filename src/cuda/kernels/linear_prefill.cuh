@@ -38,10 +38,9 @@
 #ifndef WR_CUDA_LINEAR_PREFILL_CUH
 #define WR_CUDA_LINEAR_PREFILL_CUH
 
-#include "cuda/kernels/linear_prefill.h"
-
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/linear.cuh"
+#include "cuda/kernels/linear_prefill.h"
 
 #if WR_HAS_WGMMA
 

@@ -224,7 +224,7 @@ WR_DEVICE weight_parts block_parts(int mode, const u8 *b, int i) {
 /* Weight [row, col] of an expert, packed or published. */
 WR_DEVICE weight_parts weight_at(const wr_linear_params &p, i64 expert, i64 row, i64 col) {
     if (p.kind < WR_KIND_COUNT) {
-        const int bits = kind_bits(p.kind), bytes = 128 * bits + 32 * wr_scale_words_of(kind_scales(p.kind));
+        const int bits = kind_bits(p.kind), scales = kind_scales(p.kind), bytes = wr_tile_bytes(bits, scales);
         const i64 tile = (expert * p.row_tiles + row / WR_TILE_ROWS) * p.k_tiles + col / WR_TILE_COLS;
         return packed_parts(p, p.w + tile * bytes, (int)(row % WR_TILE_ROWS), (int)(col % WR_TILE_COLS));
     }

@@ -1,7 +1,6 @@
 /* STORE: bytes into a state buffer, as they are.
  *
- * Bytes: each read and written once. From pinned host memory the bus is the limit: one round trip of about 1.5 us, then
- * 25-50 GB/s; so a step's inputs come in one launch, and all threads have a load in flight at once. */
+ * Bytes: each read and written once; all threads have a load in flight at once. */
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/state.h"
 

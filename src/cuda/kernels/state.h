@@ -6,7 +6,7 @@
 
 typedef struct wr_store_params {
     void *to;
-    const void *from; /* device memory, or pinned host memory */
+    const void *from;
     int64_t bytes;
 } wr_store_params;
 

@@ -1,7 +1,7 @@
 /* The user's kernels (weir/custom.h), and weir_clear_cache: right results by evaluation and in a program, kernels of
  * one name told apart, compile errors and missing headers as statuses, the cache of files hit, spoilt and shared by
  * processes, lifetimes, and a kernel that reads outside its arrays. */
-#include "device.h"
+#include "sweep.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -399,11 +399,11 @@ static void clear_cache(weir_device *device) {
 
 /* ---- every driver call fails once ---- */
 
-static weir_status use_kernel(const char *name, weir_error *err) {
+static weir_status use_kernel(const device_args *args, weir_error *err) {
     weir_device *device;
     weir_kernel *k = NULL;
     bool is_right = true;
-    WR_TRY(weir_device_open(name, 1, &device, err));
+    WR_TRY(weir_device_open(args->device, 1, &device, err));
     weir_status status = weir_kernel_new(device, AXPY, axpy, NULL, &k, err);
     if (status == WEIR_OK) status = evaluate_axpy(device, k, 2, 40, &is_right, err);
     if (status == WEIR_OK && !is_right) status = WR_FAIL(err, WEIR_E_DEVICE, "the result is wrong, or was not copied");
@@ -411,41 +411,6 @@ static weir_status use_kernel(const char *name, weir_error *err) {
     if (status == WEIR_OK) status = weir_clear_cache(device, NULL, err);
     weir_device_close(device);
     return status;
-}
-
-static void sweep(const device_args *args) {
-    void (*fail_nth)(long);
-    const char *(*failed)(void);
-    wr_emulate_live (*live_now)(void);
-    *(void **)&fail_nth = emulated("wr_emulate_fail_nth");
-    *(void **)&failed = emulated("wr_emulate_failed");
-    *(void **)&live_now = emulated("wr_emulate_live_now");
-    bool is_right = true;
-    long reported = 0, n = 1;
-    wr_emulate_live before = live_now();
-    for (;; n++) {
-        weir_error fault = {0};
-        fail_nth(n);
-        weir_status status = use_kernel(args->device, &fault);
-        const char *at = failed();
-        fail_nth(0);
-        if (!at) {
-            is_right = is_right && status == WEIR_OK;
-            break;
-        }
-        reported += status != WEIR_OK;
-        wr_emulate_live after = live_now();
-        if ((memcmp(&after, &before, sizeof after) != 0 && !strstr(at, "Push")) ||
-            (status != WEIR_OK && status != WEIR_E_MEMORY && status != WEIR_E_DEVICE && status != WEIR_E_UNSUPPORTED)) {
-            complain("call %ld, %s: status %d, %s; %d modules, %d allocations left", n, at, (int)status, fault.message,
-                     after.modules - before.modules, after.allocations - before.allocations);
-            is_right = false;
-        }
-        before = after;
-    }
-    if (!is_right) good = false;
-    print_json("custom_failure_sweep", "\"calls\": %ld, \"reported\": %ld, \"passed\": %s", n - 1, reported,
-               is_right ? "true" : "false");
 }
 
 /* ---- in processes of their own ---- */
@@ -585,7 +550,7 @@ int main(int argc, char **argv) {
     lifetimes(device);
     clear_cache(device);
     weir_device_close(device);
-    if (is_emulated()) sweep(&args);
+    if (is_emulated()) good = sweep("custom kernels", use_kernel, &args, 0, NULL) && good;
     remove_all(folder);
     return good ? 0 : 1;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "array/compile.h"
+#include "base/clock.h"
 #include "cuda/emulate/emulated.h"
 #include "weir/engine.h"
 #include "weir/ops.h"
@@ -25,11 +26,7 @@ typedef struct device_args {
     long n, seconds, threads;
 } device_args;
 
-static inline double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+static inline double now_s(void) { return (double)wr_now_ns() * 1e-9; }
 
 /* Of all threads of the process. */
 static inline double cpu_s(void) {

@@ -7,14 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
 #include "emulate.h"
 
 namespace driver {
