@@ -4,6 +4,7 @@
  * way; its result is dropped, and the pages it wrote are written again, in order, by whoever gets them. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/internal.h"
 
 weir_status wr_device_open_steps(weir_engine *e, weir_error *err) {
@@ -164,7 +165,9 @@ static weir_status deliver(weir_engine *e, const wr_flight *f, const wr_wanted *
     }
     size_t vocab = (size_t)e->model->hyper.vocab;
     const char *logits = (const char *)wr_program_output(f->program, 0)->data + (size_t)w->row * vocab * sizeof(float);
+    uint64_t start = wr_now_ns();
     WR_TRY(wr_device_download(e->device, e->logits, logits, vocab * sizeof(float), err));
+    e->stats.wait_ns += wr_now_ns() - start;
     wr_report_score(e, w->seq, e->logits, w->position);
     return WEIR_OK;
 }
@@ -172,7 +175,9 @@ static weir_status deliver(weir_engine *e, const wr_flight *f, const wr_wanted *
 static weir_status land(weir_engine *e, int which, weir_error *err) {
     wr_flight *f = &e->flight[which];
     if (!f->active) return WEIR_OK;
+    uint64_t start = wr_now_ns();
     WR_TRY(wr_device_wait_mark(e->device, which, err));
+    e->stats.wait_ns += wr_now_ns() - start;
     f->active = false;
     for (int64_t i = 0; i < f->n_wanted; i++) WR_TRY(deliver(e, f, &f->wanted[i], err));
     return WEIR_OK;
