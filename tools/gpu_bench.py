@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
+from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
 
 LIMIT_S = 570
 
@@ -43,11 +43,12 @@ def synth_path(programs, spec, folder):
     path = Path(folder) / spec.replace(":", "-")
     if path.exists():
         return str(path)
-    arguments = ["synth", preset, "-o", path, "--json"]
-    arguments += ["--quant", mode] if mode else []
-    arguments += ["--bits", bits] if bits else []
-    arguments += ["--group-size", group] if group else []
-    return str(path) if run_program(programs, "weir", arguments) is not None else None
+    try:
+        synthesise(programs, path, preset, mode, bits, group)
+    except RuntimeError as error:
+        print(f"FAILED {error}")
+        return None
+    return str(path)
 
 
 def bench_models(programs, options, results):

@@ -8,7 +8,22 @@
 
 enum { MAX_REQUESTS = 64, MAX_PROMPT = 1500, MAX_SEEN = 512, N_TOP = 16 };
 
+/* Of the engine and of its requests: one long, one whose prompt is scored, the others short and of many lengths. */
+typedef struct sizes {
+    int64_t context, step_tokens;
+    int n_requests, n_chunked; /* n_chunked: so many of them are run in chunks */
+    int64_t long_prompt, scored_prompt, short_prompts, output;
+    int64_t chunks[12]; /* rows a step; ended by 0 */
+    int n_tight;        /* requests that share too few pages */
+    int64_t tight_prompt, tight_output;
+} sizes;
+static const sizes full = {
+    2048, 2048, MAX_REQUESTS, 6, MAX_PROMPT, 150, 190, 24, {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 256}, 6, 90, 40};
+static const sizes quick = {512, 192, 8, 2, 130, 40, 60, 4, {1, 3, 8, 64}, 3, 58, 8};
+static const sizes smallest = {128, 24, 8, 2, 70, 18, 20, 2, {1, 3, 5, 16}, 3, 58, 8}; /* for the emulated driver */
+
 static device_args args;
+static const sizes *of;
 static int64_t vocab;
 
 typedef struct request {
@@ -162,21 +177,18 @@ static answer *run_alone(weir_engine *engine, const request *requests, int n) {
 static weir_engine_options plain_options(void) {
     return (weir_engine_options){.device = args.device,
                                  .n_threads = 1,
-                                 .max_context = args.quick ? 128 : 2048,
-                                 .max_batch = args.quick ? 8 : MAX_REQUESTS,
-                                 .max_step_tokens = args.quick ? 24 : 2048};
+                                 .max_context = of->context,
+                                 .max_batch = of->n_requests,
+                                 .max_step_tokens = of->step_tokens};
 }
 
-/* One long, one whose prompt is scored, the others short and of many lengths. */
 static int fill_requests(request *requests) {
-    int n = args.quick ? 8 : MAX_REQUESTS;
-    for (int i = 0; i < n; i++)
-        requests[i] = (request){
-            .id = i, .length = args.quick ? 1 + i * 13 % 20 : 1 + i * 37 % 190, .output = args.quick ? 2 : 24};
-    requests[0].length = args.quick ? 70 : MAX_PROMPT;
-    requests[1].length = args.quick ? 18 : 150;
+    for (int i = 0; i < of->n_requests; i++)
+        requests[i] = (request){.id = i, .length = 1 + i * 37 % of->short_prompts, .output = of->output};
+    requests[0].length = of->long_prompt;
+    requests[1].length = of->scored_prompt;
     requests[1].scored = true;
-    return n;
+    return of->n_requests;
 }
 
 /* The engine takes fewer rows a step than it was opened for; nothing else knows of it. */
@@ -193,16 +205,15 @@ static bool check_rows(weir_engine *engine, int64_t rows, int group, const reque
 }
 
 static bool check_batches_and_chunks(weir_engine *engine, const request *requests, int n, const answer *want) {
-    static const int64_t rows[] = {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 256};
-    int n_chunked = args.quick ? 2 : 6;
-    bool good = check("again", engine, 1, requests, n_chunked, want);
-    good = check("batch of 2", engine, 2, requests, n, want) && good;
-    if (n > 8) good = check("batch of 8", engine, 8, requests, n, want) && good;
-    good = check(n > 8 ? "batch of 64" : "batch of 8", engine, n, requests, n, want) && good;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!args.quick || (rows[i] < 24 && i % 2 == 0))
-            good = check_rows(engine, rows[i], 1, requests, n_chunked, want) && good;
-    return check_rows(engine, args.quick ? 9 : 24, 8, requests, n > 16 ? 16 : n, want) && good;
+    char way[32];
+    bool good = check("again", engine, 1, requests, of->n_chunked, want);
+    for (int group = 2; group <= n; group *= group == 2 ? 4 : 8) {
+        snprintf(way, sizeof way, "batch of %d", group);
+        good = check(way, engine, group, requests, n, want) && good;
+    }
+    for (int i = 0; of->chunks[i]; i++)
+        good = check_rows(engine, of->chunks[i], 1, requests, of->n_chunked, want) && good;
+    return check_rows(engine, 10, 8, requests, n > 16 ? 16 : n, want) && good;
 }
 
 /* Of so many pages for layers without a window. */
@@ -220,12 +231,12 @@ static size_t kv_bytes(const weir_engine_options *options, int64_t pages) {
 
 /* All prompts fit, but not what follows them: each request needs a page more before it ends. */
 static bool check_preemption(weir_engine *roomy) {
-    request requests[6];
-    int n = args.quick ? 3 : 6;
-    int64_t output = args.quick ? 8 : 40, begin = args.quick ? 58 : 90, needed = 0;
+    request requests[8];
+    int n = of->n_tight;
+    int64_t needed = 0;
     for (int i = 0; i < n; i++) {
-        requests[i] = (request){.id = 100 + i, .length = begin + i, .output = output};
-        needed += (begin + i + WR_PAGE_TOKENS - 1) / WR_PAGE_TOKENS;
+        requests[i] = (request){.id = 100 + i, .length = of->tight_prompt + i, .output = of->tight_output};
+        needed += (requests[i].length + WR_PAGE_TOKENS - 1) / WR_PAGE_TOKENS;
     }
     answer *want = run_alone(roomy, requests, n);
     weir_engine_options o = plain_options();
@@ -256,6 +267,7 @@ static bool check_direct(const request *requests, int n, const answer *want) {
 
 int main(int argc, char **argv) {
     args = read_args(argc, argv);
+    of = !args.quick ? &full : is_emulated() ? &smallest : &quick;
     weir_device_close(open_or_exit(args.device));
     weir_engine_options o = plain_options();
     weir_engine *engine;
