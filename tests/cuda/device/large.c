@@ -156,20 +156,20 @@ typedef struct large_case {
 } large_case;
 
 static const large_case cases[] = {
-    {"element-wise", elementwise, 1e-6},
+    {"element-wise", elementwise, 1e-5},
     {"arange, i64", arange, 0},
     {"random bits", random_bits, 0},
     {"cast i64 to bf16", to_bf16, 0},
     {"cast u32 to i8", to_i8, 0},
     {"copy of a transposed view", transposed, 0},
-    {"sum of rows", sum, 1e-6},
+    {"sum of rows", sum, 1e-5},
     {"max of rows", largest, 0},
     {"argmax of rows", argmax, 0},
-    {"logsumexp of rows", logsumexp, 1e-6},
-    {"softmax", softmax, 1e-6},
-    {"rms_norm", rms_norm, 1e-6},
-    {"layer_norm", layer_norm, 1e-6},
-    {"cumsum of rows", cumsum, 1e-6},
+    {"logsumexp of rows", logsumexp, 1e-5},
+    {"softmax", softmax, 1e-5},
+    {"rms_norm", rms_norm, 1e-5},
+    {"layer_norm", layer_norm, 1e-5},
+    {"cumsum of rows", cumsum, 1e-5},
     {"sort of rows", sort, 0},
     {"arg_top_k of rows", top_k, 0},
     {"concat of columns", concat, 0},
@@ -181,7 +181,7 @@ static const large_case cases[] = {
     {"linear, bf16", linear, 0},
     {"linear, affine 4 bits", quantized, 0},
     {"matmul, f32", matmul, 0},
-    {"rope", rope, 2e-6},
+    {"rope", rope, 1e-5},
 };
 
 /* ---- running ---- */
@@ -194,7 +194,8 @@ static void report(const char *name, int64_t elements, double seconds, bool is_r
 
 /* Is there room for so much? If not, that is told. */
 static bool has_room(const char *name, size_t bytes) {
-    size_t free_bytes, total;
+    size_t freed, free_bytes, total;
+    MUST(cuda->backend->runtime->trim(cuda->context, &freed, err)); /* what the case before left in the pool */
     MUST(cuda->backend->runtime->memory(cuda->context, &free_bytes, &total, err));
     if (bytes <= free_bytes - free_bytes / 32) return true;
     print_json("large", "\"case\": \"%s\", \"skipped\": \"it needs %zu bytes, %zu of %zu are free\"", name, bytes,
