@@ -126,6 +126,18 @@ static bool is_same(const char *way, const request *r, const answer *want, const
     return false;
 }
 
+static bool report(const char *way, weir_engine *engine, const weir_engine_stats *before, double start, int requests,
+                   int64_t results, bool good) {
+    weir_engine_stats after;
+    weir_engine_get_stats(engine, &after);
+    print_json("sameness",
+               "\"way\": \"%s\", \"requests\": %d, \"results\": %lld, \"steps\": %" PRIu64 ", \"preemptions\": %" PRIu64
+               ", \"seconds\": %.2f, \"passed\": %s",
+               way, requests, (long long)results, after.steps - before->steps, after.preemptions - before->preemptions,
+               now_s() - start, good ? "true" : "false");
+    return good;
+}
+
 /* The requests in groups of so many at once against what each gave alone. */
 static bool check(const char *way, weir_engine *engine, int group, const request *requests, int n, const answer *want) {
     weir_error err = {0};
@@ -133,7 +145,7 @@ static bool check(const char *way, weir_engine *engine, int group, const request
     bool good = got != NULL;
     int64_t n_seen = 0;
     double start = now_s();
-    weir_engine_stats before, after;
+    weir_engine_stats before;
     weir_engine_get_stats(engine, &before);
     for (int at = 0; at < n && good; at += group) {
         int count = n - at < group ? n - at : group;
@@ -146,14 +158,8 @@ static bool check(const char *way, weir_engine *engine, int group, const request
             n_seen += got[i].n;
         }
     }
-    weir_engine_get_stats(engine, &after);
-    print_json("sameness",
-               "\"way\": \"%s\", \"requests\": %d, \"results\": %lld, \"steps\": %" PRIu64 ", \"preemptions\": %" PRIu64
-               ", \"seconds\": %.2f, \"passed\": %s",
-               way, n, (long long)n_seen, after.steps - before.steps, after.preemptions - before.preemptions,
-               now_s() - start, good ? "true" : "false");
     free(got);
-    return good;
+    return report(way, engine, &before, start, n, n_seen, good);
 }
 
 /* Answers of requests that each run alone; NULL when something is wrong. They must differ, or comparing says nothing.
@@ -202,6 +208,70 @@ static bool check_rows(weir_engine *engine, int64_t rows, int group, const reque
     bool good = check(way, engine, group, requests, n, want);
     engine->options.max_step_tokens = usual;
     return good;
+}
+
+/* Hash of the keys and values of positions [0, end) of all layers; of a layer with a window those that it
+ * still has a page later. */
+static uint64_t hash_pages(weir_engine *engine, const weir_seq *seq, int64_t end) {
+    const wr_hyper *h = &engine->model->hyper;
+    const wr_kv *kv = &engine->kv;
+    size_t token = (size_t)(h->n_kv_heads * h->head_dim) * weir_dtype_bytes(engine->options.kv_dtype);
+    char *page = malloc(WR_PAGE_TOKENS * token);
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (!page) exit(1);
+    for (int64_t i = 0; i < 2 * h->n_layers; i++) {
+        int64_t layer = i / 2, group = h->layer_kv_group[layer], window = h->window[group];
+        const int32_t *table = kv->tables + (group * kv->max_batch + seq->slot) * kv->max_pages;
+        const char *memory = (i % 2 ? kv->values : kv->keys)[layer]->data;
+        for (int64_t at = window && end + WR_PAGE_TOKENS > window ? end + WR_PAGE_TOKENS - window : 0, n; at < end;
+             at += n) {
+            n = WR_PAGE_TOKENS - at % WR_PAGE_TOKENS;
+            if (n > end - at) n = end - at;
+            int64_t place = (int64_t)table[at / WR_PAGE_TOKENS] * WR_PAGE_TOKENS + at % WR_PAGE_TOKENS;
+            MUST(wr_device_download(engine->device, page, memory + (size_t)place * token, (size_t)n * token, err));
+            hash = hash_bytes(hash, page, (size_t)n * token);
+        }
+    }
+    free(page);
+    return hash;
+}
+
+/* What the request's prompt leaves in the pages, so many rows a step. */
+static uint64_t hash_prompt(weir_engine *engine, const request *r, int64_t rows) {
+    weir_seq *seq;
+    answer *a = calloc(1, sizeof *a);
+    int64_t usual = engine->options.max_step_tokens;
+    engine->options.max_step_tokens = rows;
+    MUST(open_request(engine, r, a, &seq, err));
+    while (a->n < 1 + (r->scored ? r->length - 1 : 0)) {
+        const weir_event *events;
+        size_t n;
+        MUST(weir_engine_step(engine, &events, &n, err));
+        for (size_t i = 0; i < n; i++) take(&events[i]);
+    }
+    uint64_t hash = hash_pages(engine, seq, r->length);
+    weir_seq_close(seq);
+    engine->options.max_step_tokens = usual;
+    free(a);
+    return hash;
+}
+
+static bool check_pages(weir_engine *engine, const request *requests, int n) {
+    bool good = true;
+    double start = now_s();
+    int n_hashes = 0;
+    weir_engine_stats before;
+    weir_engine_get_stats(engine, &before);
+    for (int i = 0; i < n; i++) {
+        uint64_t whole = hash_prompt(engine, &requests[i], engine->options.max_step_tokens);
+        for (int k = 0; of->chunks[k]; k += 2, n_hashes++)
+            if (hash_prompt(engine, &requests[i], of->chunks[k]) != whole) {
+                complain("request %d: its keys and values by %lld rows a step are others", requests[i].id,
+                         (long long)of->chunks[k]);
+                good = false;
+            }
+    }
+    return report("keys and values written by decoding and by prefill", engine, &before, start, n, n_hashes, good);
 }
 
 static bool check_batches_and_chunks(weir_engine *engine, const request *requests, int n, const answer *want) {
@@ -279,6 +349,7 @@ int main(int argc, char **argv) {
     int n = fill_requests(requests);
     answer *want = run_alone(engine, requests, n);
     bool good = check_batches_and_chunks(engine, requests, n, want);
+    good = check_pages(engine, requests, 2) && good;
     good = check_preemption(engine) && good;
     weir_engine_close(engine);
     good = check_direct(requests, n, want) && good;
