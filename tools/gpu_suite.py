@@ -50,20 +50,22 @@ SUMMARY = re.compile(r"^=+ (?:RACECHECK SUMMARY: (\d+) hazard|ERROR SUMMARY: (\d
 class Test:
     """One program, what it said, and its results: (name, passed, skipped, text)."""
 
+    limit_s = LIMIT_S
+
     def __init__(self, name, command):
         self.name, self.command = name, command
         self.results, self.measurements, self.seconds = [], [], 0.0
 
     def execute(self, env):
         is_cmocka = not self.name.startswith("test_device_")
-        code, output, errors, self.seconds = run(self.command, {**env, "CMOCKA_MESSAGE_OUTPUT": "TAP"}, LIMIT_S)
+        code, output, errors, self.seconds = run(self.command, {**env, "CMOCKA_MESSAGE_OUTPUT": "TAP"}, self.limit_s)
         text = (output + errors)[-SHOWN_BYTES:]
         if is_cmocka:
             self.read_tap(code, output, text)
         else:
             self.measurements = json_lines(output)
             skipped = code == 77
-            why = "" if code == 0 else f"{ending(code, LIMIT_S)}\n{text}"
+            why = "" if code == 0 else f"{ending(code, self.limit_s)}\n{text}"
             self.results = [(self.name, code == 0, skipped, why)]
         self.read_more(output + errors)
         return self
@@ -85,11 +87,13 @@ class Test:
         plan = TAP_PLAN.search(output)
         complete = plan and seen == int(plan.group(1)) and seen > 0
         if not complete or code != 0 and not failed:
-            self.results.append((self.name, False, False, f"{ending(code, LIMIT_S)}, {seen} results\n{text}"))
+            self.results.append((self.name, False, False, f"{ending(code, self.limit_s)}, {seen} results\n{text}"))
 
 
 class Sanitized(Test):
     """A test under a tool of compute-sanitizer, which must say what it found: nothing."""
+
+    limit_s = 240
 
     def __init__(self, test, sanitizer, tool):
         wrapper = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND_CODE), "--target-processes", "all"]
