@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compares what `weir score` says with goldens that another implementation made. Standard library only.
 
-    tools/compare_logits.py GOLDEN.json MODEL [--weir build/weir] [-- arguments passed on to weir]
+    tools/compare_logits.py GOLDEN.json MODEL [--weir build/weir] [--bf16] [-- arguments passed on to weir]
     tools/compare_logits.py GOLDEN.json MODEL --scores FILE     reads the lines of `weir score --json` from a file
 
 For each prompt of the golden: at how many kept positions the best token agrees (it must wherever the reference's gap
-between its first and second exceeds the reference's own rounding noise), the mean Kullback-Leibler divergence of weir
+between its first and second exceeds the noise: the reference's own rounding, or, with --bf16, how far the reference
+itself moves when the operands of its products are rounded to bf16, as on a GPU), the mean Kullback-Leibler divergence of weir
 from the reference (over the reference's best tokens, each by itself, and everything else as one), and the largest
 difference of a log-probability among the reference's best tokens and of the scored token. Exit status 0 when all
 agree and every mean divergence is below the limit, else 1.
@@ -75,10 +76,11 @@ def divergence(kept, line):
     return total
 
 
-def compare_prompt(prompt, seq, scores):
+def compare_prompt(prompt, seq, scores, bf16=False):
     """Returns one row of the table, with the list of what is wrong under "faults"."""
+    noise = prompt["noise_parts"]["bf16"] if bf16 else prompt["noise"]
     row = {"length": prompt["length"], "positions": 0, "decided": 0, "agree": 0, "ties": 0, "kl": 0.0, "kl_max": 0.0,
-           "delta": 0.0, "noise": prompt["noise"], "faults": []}
+           "delta": 0.0, "noise": noise, "faults": []}
     for kept in prompt["positions"]:
         pos = kept["pos"]
         line = scores.get((seq, pos))
@@ -92,14 +94,14 @@ def compare_prompt(prompt, seq, scores):
             continue
         row["positions"] += 1
         gap = kept["top"][0][1] - kept["top"][1][1]
-        if gap > prompt["noise"]:
+        if gap > noise:
             row["decided"] += 1
             if line["top"][0][0] == kept["top"][0][0]:
                 row["agree"] += 1
             else:
                 row["faults"].append(
                     f"position {pos}: best token is {line['top'][0][0]}, the reference says {kept['top'][0][0]} "
-                    f"with a gap of {gap:.4f} (noise {prompt['noise']:.6f})"
+                    f"with a gap of {gap:.4f} (noise {noise:.6f})"
                 )
         else:
             row["ties"] += 1
@@ -115,8 +117,8 @@ def compare_prompt(prompt, seq, scores):
     return row
 
 
-def compare(golden, scores, prompts=None):
-    return [compare_prompt(prompt, seq, scores) for seq, prompt in enumerate(prompts or golden["prompts"])]
+def compare(golden, scores, prompts=None, bf16=False):
+    return [compare_prompt(prompt, seq, scores, bf16) for seq, prompt in enumerate(prompts or golden["prompts"])]
 
 
 HEAD = (f"{'model':<34} {'tokens':>6} {'kept':>5} {'agree':>9} {'ties':>4} {'mean KL':>9} {'max KL':>9} "
@@ -140,6 +142,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--weir", default=os.environ.get("WEIR", "build/weir"))
     parser.add_argument("--scores")
+    parser.add_argument("--bf16", action="store_true", help="products of bf16 operands, as on a GPU")
     args = parser.parse_args(args)
     golden = load(args.golden)
     prompts = golden["prompts"]
@@ -148,7 +151,7 @@ def main():
             scores = parse_scores(file)
     else:
         scores = run_score(args.weir, args.model, [p["ids"] for p in prompts], extra)
-    rows = compare(golden, scores)
+    rows = compare(golden, scores, bf16=args.bf16)
     print(HEAD)
     for row in rows:
         print(table_line(os.path.basename(args.golden), row))

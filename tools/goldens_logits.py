@@ -2,7 +2,7 @@
 """Makes tests/data/logits/<model>.json: what an independent implementation says about the three real models.
 
     pip install "mlx[cpu]==0.32.*" "mlx-lm==0.32.*" gguf numpy tokenizers sentencepiece
-    python3 tools/goldens_logits.py [--store DIR] [--only NAME] [--no-float64]
+    python3 tools/goldens_logits.py [--store DIR] [--only NAME] [--no-float64 | --add-bf16]
 
 Each GGUF file is dequantised by the gguf package to float32 and put into mlx-lm's model of the family, which runs in
 float32 on the CPU over three token lists (5, 200 and 1,500 tokens of context; the text is tests/data/logits/text.txt,
@@ -11,7 +11,10 @@ tokens with their natural log-probabilities are kept and the log of the mass of 
 
 How far the reference itself can be trusted is measured, not assumed. "noise" is the largest difference of a logit,
 over all kept positions and the whole vocabulary, between the reference and (a) itself with the prompt fed in chunks of
-64 through its own cache, (b) a separate float64 implementation, tools/reference_numpy.py.
+64 through its own cache, (b) a separate float64 implementation, tools/reference_numpy.py. "bf16" in its parts is no
+noise of the reference but of arithmetic on GPUs: how far the gap between a kept position's best two tokens moves at
+most when both operands of every product are rounded to bf16 and summed in float32. --add-bf16 measures only that, for
+goldens that are there.
 """
 
 import argparse
@@ -24,6 +27,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 from gguf import GGUFReader, dequantize
 from mlx_lm.models import gemma3_text, llama, qwen2
@@ -186,6 +190,35 @@ def rows_chunked(model, ids, rows, chunk):
     return head(model, mx.concatenate(parts, axis=1)[0, mx.array(rows)])
 
 
+def rounded(x):
+    return x.astype(mx.bfloat16).astype(mx.float32)
+
+
+def gap_noise_bf16(model, family, ids, kept):
+    """The operands of every product rounded to bf16: of linear layers, and of attention over its keys and values."""
+    linear, as_linear, attention = nn.Linear.__call__, nn.Embedding.as_linear, family.scaled_dot_product_attention
+
+    def rounded_linear(self, x):
+        y = rounded(x) @ rounded(self.weight).T
+        return y + self.bias if "bias" in self else y
+
+    def rounded_attention(queries, keys, values, *args, **options):
+        return attention(rounded(queries), rounded(keys), rounded(values), *args, **options)
+
+    nn.Linear.__call__, family.scaled_dot_product_attention = rounded_linear, rounded_attention
+    nn.Embedding.as_linear = lambda self, x: rounded(x) @ rounded(self.weight).T
+    try:
+        logits = rows_whole(model, ids, [position["pos"] - 1 for position in kept])
+    finally:
+        nn.Linear.__call__, nn.Embedding.as_linear = linear, as_linear
+        family.scaled_dot_product_attention = attention
+    moved = 0.0
+    for row, position in zip(logits, kept):
+        (first, best), (second, next_best) = position["top"][:2]
+        moved = max(moved, abs((row[first] - row[second]) - (best - next_best)))
+    return round(float(moved), 5)
+
+
 def head(model, x):
     tied = "lm_head" not in model
     return np.array(model.model.embed_tokens.as_linear(x) if tied else model.lm_head(x)).astype(np.float64)
@@ -227,6 +260,15 @@ def write_golden(path, golden):
     path.write_text("{" + ",\n".join(lines) + ',\n"prompts":[\n' + ",\n".join(prompts) + "]}\n")
 
 
+def add_bf16(path, model, family):
+    golden = json.loads(path.read_text())
+    for prompt in golden["prompts"]:
+        noise = gap_noise_bf16(model, family, prompt["ids"][: prompt["length"]], prompt["positions"])
+        prompt["noise_parts"]["bf16"] = noise
+        print(f"{path.stem}: {prompt['length']} tokens, bf16 moves a gap by up to {noise}", flush=True)
+    write_golden(path, golden)
+
+
 def main():
     store = os.environ.get("WEIR_STORE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "weir", "store"
@@ -235,6 +277,7 @@ def main():
     parser.add_argument("--store", default=store)
     parser.add_argument("--only")
     parser.add_argument("--no-float64", action="store_true", help="skip the slow float64 run")
+    parser.add_argument("--add-bf16", action="store_true", help="only measure bf16's noise for goldens that are there")
     args = parser.parse_args()
     mx.set_default_device(mx.cpu)
     text = (OUT / "text.txt").read_text()
@@ -254,6 +297,9 @@ def main():
         model.eval()
         mx.eval(model.parameters())
         print(f"{name}: {config}", flush=True)
+        if args.add_bf16:
+            add_bf16(OUT / f"{name}.json", model, family)
+            continue
 
         bos = gguf.tokenize("")
         stream = gguf.tokenize(text)
@@ -268,6 +314,8 @@ def main():
             # The last id is only scored; feeding it would cost nothing but says nothing.
             whole = rows_whole(model, ids[:n], rows)
             noise = {"chunks": float(np.abs(rows_chunked(model, ids[:n], rows, 64) - whole).max())}
+            kept = golden_rows(whole, ids, positions)
+            noise["bf16"] = gap_noise_bf16(model, family, ids[:n], kept)
             if not args.no_float64:
                 fetch = lambda key: None if key not in weights else weights[key].astype(np.float64)
                 exact = reference_numpy.logits(config, fetch, ids[:n], rows)
@@ -278,9 +326,9 @@ def main():
             prompt = {
                 "length": n,
                 "ids": ids,
-                "noise": max(v for k, v in noise.items() if k != "float64_kl"),
+                "noise": max(v for k, v in noise.items() if k not in ("float64_kl", "bf16")),
                 "noise_parts": noise,
-                "positions": golden_rows(whole, ids, positions),
+                "positions": kept,
             }
             golden["prompts"].append(prompt)
             print(f"{name}: {n} tokens, noise {noise}, {time.time() - began:.0f} s", flush=True)

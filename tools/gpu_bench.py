@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
+from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
 
 LIMIT_S = 570
 
@@ -43,11 +43,12 @@ def synth_path(programs, spec, folder):
     path = Path(folder) / spec.replace(":", "-")
     if path.exists():
         return str(path)
-    arguments = ["synth", preset, "-o", path, "--json"]
-    arguments += ["--quant", mode] if mode else []
-    arguments += ["--bits", bits] if bits else []
-    arguments += ["--group-size", group] if group else []
-    return str(path) if run_program(programs, "weir", arguments) is not None else None
+    try:
+        synthesise(programs, path, preset, mode, bits, group)
+    except RuntimeError as error:
+        print(f"FAILED {error}")
+        return None
+    return str(path)
 
 
 def bench_models(programs, options, results):
@@ -65,8 +66,10 @@ def bench_models(programs, options, results):
         for m in found or []:
             results.add({"kind": "model", "model": spec, **m})
             size = m["n_prompt"] if m["what"] == "prefill" else m["n_gen"]
-            rows.append((spec, m["what"], size, m["batch"], m["tok_s"], m["min_tok_s"], m["max_tok_s"], m["n"]))
-    print_table("models, tokens a second", ["model", "what", "tokens", "batch", "median", "min", "max", "n"], rows)
+            rows.append((spec, m["what"], size, m["batch"], m["tok_s"], m["min_tok_s"], m["max_tok_s"], m["n"],
+                         f"{m['host_us']:.1f}" if "host_us" in m else ""))
+    print_table("models, tokens a second; the host's own microseconds a decode step",
+                ["model", "what", "tokens", "batch", "median", "min", "max", "n", "host us"], rows)
     return good
 
 

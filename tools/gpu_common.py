@@ -1,5 +1,6 @@
-"""What gpu_suite.py and gpu_bench.py share: finding programs in a build folder
-or in the folder of tools/gpu_pack.sh, running them, and result files."""
+"""What the programs for a card (gpu_*.py) share: finding programs in a build
+folder or in the folder of tools/gpu_pack.sh, running them, random checkpoints,
+and result files."""
 import datetime
 import json
 import os
@@ -59,6 +60,17 @@ def ending(code, limit_s):
     if code is None:
         return f"did not end within {limit_s} s"
     return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def synthesise(programs, path, preset, mode="", bits="", group="", layers=0):
+    """A random checkpoint by `weir synth`; RuntimeError when that fails. 0 and "": the preset's own, the mode's own."""
+    limit_s = 300
+    arguments = ["synth", preset, "-o", path, "--json"]
+    for option, value in (("--quant", mode), ("--bits", bits), ("--group-size", group), ("--layers", layers)):
+        arguments += [option, value] if value else []
+    code, output, errors, _ = run(programs.command("weir", arguments), programs.env, limit_s)
+    if code != 0:
+        raise RuntimeError(f"weir synth {preset}: {ending(code, limit_s)}\n{output}{errors}")
 
 
 def json_lines(text):

@@ -1,96 +1,103 @@
 #!/usr/bin/env python3
-"""The promise of sameness on a card, bit by bit: one prompt is scored whole, one row a step (every key and value then
-written by decode kernels), in steps of 7 and 64 rows, and kernel by kernel instead of as graphs; every log-probability
-and every best token must print the same, with all digits. For random checkpoints of real shapes in every quantisation
-mode, and for the models that are named.
+"""The promise of sameness on a card, bit by bit (tests/cuda/device/sameness.c): requests alone and in batches, prompts
+whole and in chunks, keys written by decoding and by prefill, few rows behind many keys, preempted, without graphs. For
+random checkpoints of real shapes in every quantisation mode of MLX (`weir synth`) and of GGUF (tools/make_gguf.py), and
+for models that are named.
 
-    tools/gpu_sameness.py [--weir build/weir] [--out FILE] [--commit COMMIT] [-j JOBS] [MODEL ...]
+    tools/gpu_sameness.py [--build build | gpu-pack] [--out FILE] [--commit ID] [-j JOBS] [--only WORD ...]
+                          [--quick] [--emulated] [--system] [MODEL ...]
 
-Standard library only. The last line is "N passed, N failed".
+--quick: tiny checkpoints and few requests, as --emulated needs them. --out: JSON lines, one for each model and way. The
+last line printed is "N passed, N failed", of models; the exit code is 1 when one failed or nothing ran.
 """
 import argparse
-import datetime
-import json
-import os
-import random
-import subprocess
+import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-MODES = [("affine", 2, 64), ("affine", 3, 64), ("affine", 4, 32), ("affine", 4, 64), ("affine", 4, 128),
-         ("affine", 5, 64), ("affine", 6, 64), ("affine", 8, 64), ("mxfp4", 0, 0), ("nvfp4", 0, 0), ("mxfp8", 0, 0),
-         ("none", 0, 0)]
-PRESETS = [("smollm2-135m", 3), ("llama-3.1-8b", 2), ("gemma-3-12b", 6)]
-GEMMA_MODES = [("affine", 4, 64)]  # head size 256, windows
-N_TOKENS, VOCAB, LIMIT_S = 700, 40000, 120
-WAYS = [("whole", "2048", None), ("one row a step", "1", None), ("steps of 7", "7", None), ("steps of 64", "64", None),
-        ("kernel by kernel", "64", "0")]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import make_gguf  # noqa: E402
+from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
+
+MLX = [("affine", 2, 64), ("affine", 3, 64), ("affine", 4, 32), ("affine", 4, 64), ("affine", 4, 128),
+       ("affine", 5, 64), ("affine", 6, 64), ("affine", 8, 64), ("mxfp4", 0, 0), ("nvfp4", 0, 0), ("mxfp8", 0, 0),
+       ("none", 0, 0)]
+SMALL_BLOCKS = [kind for kind, row in make_gguf.TYPES.items() if row[1] == 32]  # SmolLM2's rows are no multiple of 256
+LAYERS = {"smollm2-135m": 3, "llama-3.1-8b": 2, "gemma-3-12b": 6, "tiny": 2}  # Gemma: one layer of six has no window
+LIMIT_S = 300
 
 
-def score(weir, model, ids, rows, graphs):
-    env = {**os.environ, "WEIR_DEVICE": "cuda"}
-    if graphs:
-        env["WEIR_CUDA_GRAPHS"] = graphs
-    done = subprocess.run([weir, "score", model, "--ids", ids, "--top", "8", "--json", "--step-tokens", rows], env=env,
-                          capture_output=True, text=True, timeout=LIMIT_S)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip()[-300:] or f"exit code {done.returncode}")
-    return done.stdout
+def wanted(options):
+    """[(name, function that makes the checkpoint at a path; None: the name is a path)]"""
+    if options.quick:
+        shapes = [("tiny", [], make_gguf.TYPES)]
+    else:
+        shapes = [("smollm2-135m", MLX, SMALL_BLOCKS), ("llama-3.1-8b", MLX, make_gguf.TYPES),
+                  ("gemma-3-12b", [("affine", 4, 64)], ["q4_k"])]  # head size 256, windows
+    found = [(model, None) for model in options.models]
+    for shape, modes, types in shapes:
+        for mode in modes:
+            name = " ".join(str(part) for part in (shape, *mode) if part)
+            found.append((name, lambda programs, path, s=shape, m=mode: synthesise(programs, path, s, *m, LAYERS[s])))
+        for kind in types:
+            vocab = 300 if shape == "tiny" else 32000
+            found.append((f"{shape} {kind}",
+                          lambda _, path, s=shape, k=kind, v=vocab: make_gguf.write(path, s, k, LAYERS[s], v)))
+    words = options.only or [""]
+    return [item for item in found if any(word in item[0] for word in words)]
 
 
-def check(weir, name, model, ids):
-    """(name, passed, what differs)"""
+def check(programs, name, make, folder, quick):
+    """(name, lines of the program, what is wrong or "", seconds)"""
+    path = Path(folder) / name.replace(" ", "-") if make else name
     try:
-        first = score(weir, model, ids, *WAYS[0][1:])
-        if "nan" in first.lower() or first.count("\n") < N_TOKENS - 1:
-            return name, False, f"{first.count(chr(10))} lines, or numbers that are none"
-        wrong = [way for way, rows, graphs in WAYS[1:] if score(weir, model, ids, rows, graphs) != first]
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
-        return name, False, str(error)
-    return name, not wrong, ", ".join(wrong)
-
-
-def synthesise(weir, folder, preset, layers, mode, bits, group):
-    target = str(Path(folder) / f"{preset}-{mode}-{bits}-{group}")
-    command = [weir, "synth", preset, "--layers", str(layers), "--quant", mode, "-o", target]
-    command += ["--bits", str(bits), "--group-size", str(group)] if bits else []
-    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
-    return target
+        if make:
+            make(programs, path)
+        arguments = ["--model", path] + (["--quick"] if quick else [])
+        code, output, errors, seconds = run(programs.command("test_device_sameness", arguments), programs.env, LIMIT_S)
+    except (RuntimeError, OSError) as error:
+        return name, [], str(error), 0.0
+    finally:
+        if make and path.is_dir():
+            shutil.rmtree(path)
+        elif make:
+            path.unlink(missing_ok=True)
+    return name, json_lines(output), "" if code == 0 else f"{ending(code, LIMIT_S)}\n{errors[-2000:]}", seconds
 
 
 def main():
     parser = argparse.ArgumentParser(description="Sameness on a card.")
-    parser.add_argument("--weir", default=str(ROOT / "build" / "weir"))
-    parser.add_argument("--out")
+    parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--commit", default="")
     parser.add_argument("-j", "--jobs", type=int, default=6)
-    parser.add_argument("models", nargs="*")
+    parser.add_argument("--only", nargs="+", help="checkpoints whose name contains one of these words")
+    parser.add_argument("--quick", action="store_true", help="tiny checkpoints, few requests")
+    parser.add_argument("--emulated", action="store_true", help="over the emulated driver, quick")
+    parser.add_argument("--system", action="store_true", help="a pack's programs with the machine's own C library")
+    parser.add_argument("models", nargs="*", help="further models, by path")
     options = parser.parse_args()
-    pick = random.Random(5)
-    with tempfile.TemporaryDirectory() as folder:
-        ids = str(Path(folder) / "ids.json")
-        Path(ids).write_text(json.dumps([pick.randrange(VOCAB) for _ in range(N_TOKENS)]) + "\n")
-        todo = [(model, lambda m=model: m) for model in options.models]
-        for preset, layers in PRESETS:
-            for mode in GEMMA_MODES if preset.startswith("gemma") else MODES:
-                todo.append((" ".join(map(str, (preset, layers, *mode))),
-                             lambda p=preset, n=layers, m=mode: synthesise(options.weir, folder, p, n, *m)))
-        with ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(lambda item: check(options.weir, item[0], item[1](), ids), todo))
-    lines = [{"test": "sameness", "model": name, "ways": [way[0] for way in WAYS], "tokens": N_TOKENS, "passed": passed,
-              "differs": text, "commit": options.commit, "date": str(datetime.date.today())}
-             for name, passed, text in results]
-    if options.out:
-        Path(options.out).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for name, passed, text in results:
-        if not passed:
-            print(f"FAILED {name}: {text}")
-    n_passed = sum(passed for _, passed, _ in results)
-    print(f"{n_passed} passed, {len(results) - n_passed} failed")
-    return 0 if results and n_passed == len(results) else 1
+    options.quick = options.quick or options.emulated
+    programs = Programs(options.build, options.emulated, options.system)
+    results = Results(options.out, options.commit, machine(options.emulated))
+    rows, failed = [], 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        checks = pool.map(lambda item: check(programs, *item, folder, options.quick), wanted(options))
+        for name, lines, wrong, seconds in checks:
+            for line in lines:
+                results.add({"kind": "measurement", "model": name, **line})
+            bad = [line["way"] for line in lines if not line["passed"]]
+            if not lines or bad or wrong:
+                failed += 1
+                print(f"FAILED {name}: {', '.join(bad)}\n{wrong}", flush=True)
+            rows.append((name, len(lines), sum(line["results"] for line in lines),
+                         sum(line["preemptions"] for line in lines), seconds, "yes" if not (bad or wrong) else "NO"))
+    print_table("sameness", ["model", "ways", "results", "preemptions", "s", "same"], rows)
+    print(f"\n{results.about['card']}, driver {results.about['driver']}")
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    return 1 if failed or not rows else 0
 
 
 if __name__ == "__main__":

@@ -5,39 +5,52 @@
                        [-j N] [--quick] [--emulated] [--sanitizer] [WORD ...]
 
 The suite: every cmocka program named test_<room>_device_*, and the programs of
-tests/cuda/device (test_device_*), which prove exit, threads, waiting, variety
-and failures. Processes run in parallel, except those that measure time or
-memory, or use all of it. Words choose the tests whose name contains one.
+tests/cuda/device (test_device_*), which prove exit, threads, waiting, variety,
+sameness, large arrays and failures. Processes run in parallel, except those
+that measure time or memory, or use all of it. Words choose the tests whose name
+contains one.
 
 --out: JSON lines, one a test ("kind": "test") and one a measurement ("kind":
 "measurement"). The last line printed is "N passed, N failed"; the exit code is
 1 when one failed or nothing ran. A test that skips for want of a card failed.
 --emulated: over the build's emulated driver, to try this program out.
---sanitizer: instead, the quick forms and the cmocka programs under each tool of
-compute-sanitizer, one after the other; name a few tests, it is slow.
+--sanitizer: instead, quick forms under each tool of compute-sanitizer: those that
+take engine steps, run kernels of the user's and all kinds of ops, or those that
+are named; a measurement for each tool.
 """
 import argparse
 import os
 import re
+import shutil
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run  # noqa: E402
+from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
 
 ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "test_device_memory", "test_device_variety",
-         "test_device_failures"]
-TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
+         "test_device_failures", "test_device_large"]
+# What a failing call of the driver means is the tests' to judge.
+TOOLS = {"memcheck": ["--leak-check", "no", "--report-api-errors", "no"], "racecheck": [], "initcheck": [],
+         "synccheck": []}
+SANITIZED = ["test_device_sameness", "test_device_custom", "test_device_large"]
+SANITIZED_MODEL = ("smollm2-135m", "affine", 4, 64, 1)  # of heads and rows that the quick kernels take
+SANITIZERS = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
+              "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
 FOUND_CODE = 99
 LIMIT_S = 540
 SHOWN_BYTES = 6000
 TAP_LINE = re.compile(r"^(?P<not>not )?ok \d+(?: -)? (?P<skip># SKIP )?(?P<name>.+)$")
 TAP_PLAN = re.compile(r"^1\.\.(\d+)$", re.M)
+SUMMARY = re.compile(r"^=+ (?:RACECHECK SUMMARY: (\d+) hazard|ERROR SUMMARY: (\d+) error)", re.M)
 
 
 class Test:
     """One program, what it said, and its results: (name, passed, skipped, text)."""
+
+    limit_s = LIMIT_S
 
     def __init__(self, name, command):
         self.name, self.command = name, command
@@ -45,16 +58,20 @@ class Test:
 
     def execute(self, env):
         is_cmocka = not self.name.startswith("test_device_")
-        code, output, errors, self.seconds = run(self.command, {**env, "CMOCKA_MESSAGE_OUTPUT": "TAP"}, LIMIT_S)
+        code, output, errors, self.seconds = run(self.command, {**env, "CMOCKA_MESSAGE_OUTPUT": "TAP"}, self.limit_s)
         text = (output + errors)[-SHOWN_BYTES:]
         if is_cmocka:
             self.read_tap(code, output, text)
         else:
             self.measurements = json_lines(output)
             skipped = code == 77
-            why = "" if code == 0 else f"{ending(code, LIMIT_S)}\n{text}"
+            why = "" if code == 0 else f"{ending(code, self.limit_s)}\n{text}"
             self.results = [(self.name, code == 0, skipped, why)]
+        self.read_more(output + errors)
         return self
+
+    def read_more(self, text):
+        pass
 
     def read_tap(self, code, output, text):
         seen, failed = 0, False
@@ -70,22 +87,48 @@ class Test:
         plan = TAP_PLAN.search(output)
         complete = plan and seen == int(plan.group(1)) and seen > 0
         if not complete or code != 0 and not failed:
-            self.results.append((self.name, False, False, f"{ending(code, LIMIT_S)}, {seen} results\n{text}"))
+            self.results.append((self.name, False, False, f"{ending(code, self.limit_s)}, {seen} results\n{text}"))
+
+
+class Sanitized(Test):
+    """A test under a tool of compute-sanitizer, which must say what it found: nothing."""
+
+    limit_s = 240
+
+    def __init__(self, test, sanitizer, tool):
+        wrapper = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND_CODE), "--target-processes", "all"]
+        super().__init__(f"{test.name} ({tool})", wrapper + TOOLS[tool] + test.command)
+        self.tool, self.found, self.n_processes = tool, 0, 0
+
+    def read_more(self, text):
+        counts = [int(hazards or errors) for hazards, errors in SUMMARY.findall(text)]
+        self.found, self.n_processes = sum(counts), len(counts)
+        self.measurements = []  # times under a tool say nothing
+        if not counts or self.found:
+            said = "\n".join(line for line in text.split("\n") if line.startswith("==="))[:SHOWN_BYTES]
+            why = f"{self.found} found by {self.tool}" if counts else f"{self.tool} gave no summary"
+            self.results = [result for result in self.results if not result[1]]
+            self.results.append((self.name, False, False, f"{why}\n{said}"))
 
 
 def sanitized(tests):
-    """Each test under each tool; what a tool finds is an exit code."""
-    found = []
-    for test in tests:
-        for tool in TOOLS:
-            wrapper = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND_CODE), "--target-processes",
-                       "all"]
-            wrapper += ["--leak-check", "no"] if tool == "memcheck" else []
-            found.append(Test(f"{test.name} ({tool})", wrapper + test.command))
-    return found
+    sanitizer = next((path for path in map(shutil.which, SANITIZERS) if path), None)
+    if not sanitizer:
+        sys.exit("compute-sanitizer is not in the PATH and not in /usr/local/cuda: install the CUDA toolkit's")
+    return [Sanitized(test, sanitizer, tool) for test in tests for tool in TOOLS]
 
 
-def collect(programs, options):
+def tool_lines(tests):
+    """One measurement a tool."""
+    for tool in TOOLS:
+        those = [test for test in tests if test.tool == tool]
+        yield {"test": "sanitizer", "tool": tool, "programs": len(those),
+               "processes": sum(test.n_processes for test in those), "found": sum(test.found for test in those),
+               "seconds": round(sum(test.seconds for test in those), 1),
+               "passed": bool(those) and all(result[1] for test in those for result in test.results)}
+
+
+def collect(programs, options, model):
     tests = []
     for name in programs.matching("test_device_*", "test_*_device_*"):
         arguments = []
@@ -95,9 +138,12 @@ def collect(programs, options):
             arguments += ["--n", options.exit_runs]
         if name == "test_device_threads" and options.seconds:
             arguments += ["--seconds", options.seconds]
+        if name == "test_device_sameness" and model:
+            arguments += ["--model", model]
         tests.append(Test(name, programs.command(name, arguments)))
-    if options.words:
-        tests = [test for test in tests if any(word in test.name for word in options.words)]
+    words = options.words or (SANITIZED if options.sanitizer else [])
+    if words:
+        tests = [test for test in tests if any(word in test.name for word in words)]
     return sanitized(tests) if options.sanitizer else tests
 
 
@@ -116,10 +162,10 @@ def print_figures(measurements):
     rows = [(m["case"], m["work"], m["expected"], f"{m['right']} of {m['runs']}") for m in measurements
             if m.get("test") == "exit"]
     print_table("exit", ["case", "work", "code", "right"], rows)
-    rows = [(m["threads"], m["seconds"], m["devices"], m["evaluations"], m["program_runs"], m["engines"], m["tokens"],
-             m["passed"]) for m in measurements if m.get("test") == "threads"]
-    print_table("threads", ["threads", "s", "devices", "evaluations", "program runs", "engines", "tokens", "passed"],
-                rows)
+    rows = [(m["threads"], m["seconds"], m["devices"], m["evaluations"], m["program_runs"], m["custom_kernels"],
+             m["compiled"], m["engines"], m["tokens"], m["passed"]) for m in measurements if m.get("test") == "threads"]
+    print_table("threads", ["threads", "s", "devices", "evaluations", "program runs", "custom kernels", "compiled",
+                            "engines", "tokens", "passed"], rows)
     rows = [(m["work_us"], m["way"], m["median_us"], m["p10_us"], m["p90_us"], m["extra_us"], 100.0 * m["cpu_share"],
              m["passed"]) for m in measurements if m.get("test") == "waiting"]
     print_table("waiting", ["work us", "way", "median us", "p10", "p90", "extra us", "CPU %", "passed"], rows)
@@ -129,6 +175,48 @@ def print_figures(measurements):
              m["device_growth_bytes"], m["passed"])
             for m in measurements if m.get("test", "").startswith("variety")]
     print_table("variety", ["what", "shapes", "s", "programs built", "host growth", "device growth", "passed"], rows)
+    rows = [(m["way"], m["requests"], m["results"], m["steps"], m["preemptions"], m["seconds"], m["passed"])
+            for m in measurements if m.get("test") == "sameness"]
+    print_table("sameness", ["way", "requests", "results", "steps", "preemptions", "s", "passed"], rows)
+    rows = [(m["case"], m.get("elements", 0), m.get("seconds", 0.0), m.get("skipped", m.get("passed")))
+            for m in measurements if m.get("test") == "large"]
+    print_table("arrays of more than 2^31 elements", ["case", "elements", "s", "passed"], rows)
+    rows = [(m["tool"], m["programs"], m["processes"], m["found"], m["seconds"], m["passed"])
+            for m in measurements if m.get("test") == "sanitizer"]
+    print_table("compute-sanitizer", ["tool", "programs", "processes", "found", "s", "passed"], rows)
+
+
+def run_suite(programs, options, results, folder):
+    model = Path(folder) / "model" if options.sanitizer else None
+    if model:
+        synthesise(programs, model, *SANITIZED_MODEL)
+    tests = collect(programs, options, model)
+    alone = [test for test in tests if test.name in ALONE]
+    together = [test for test in tests if test not in alone]
+    together.sort(key=lambda test: test.name != "test_device_threads")  # the longest first
+
+    def execute(test):
+        return test.execute(programs.env)
+
+    for test in alone:
+        report(execute(test), results)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for test in pool.map(execute, together):
+            report(test, results)
+
+    measurements = [m for test in tests for m in test.measurements]
+    if options.sanitizer:
+        measurements = list(tool_lines(tests))
+        for line in measurements:
+            results.add({"kind": "measurement", **line})
+    every = [result for test in tests for result in test.results]
+    failed = [result for result in every if not result[1]]
+    for name, _, skipped, text in failed:
+        print(f"\n{'SKIPPED' if skipped else 'FAILED'} {name}\n{text}")
+    print_figures(measurements)
+    print(f"\n{results.about['card']}, driver {results.about['driver']}")
+    print(f"{len(every) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not every else 0
 
 
 def main():
@@ -148,28 +236,8 @@ def main():
     options.quick = options.quick or options.emulated or options.sanitizer
     programs = Programs(options.build, options.emulated, options.system or options.sanitizer)
     results = Results(options.out, options.commit, machine(options.emulated))
-    tests = collect(programs, options)
-    alone = [test for test in tests if test.name in ALONE or options.sanitizer]
-    together = [test for test in tests if test not in alone]
-    together.sort(key=lambda test: test.name != "test_device_threads")  # the longest first
-
-    def execute(test):
-        return test.execute(programs.env)
-
-    for test in alone:
-        report(execute(test), results)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for test in pool.map(execute, together):
-            report(test, results)
-
-    every = [result for test in tests for result in test.results]
-    failed = [result for result in every if not result[1]]
-    for name, _, skipped, text in failed:
-        print(f"\n{'SKIPPED' if skipped else 'FAILED'} {name}\n{text}")
-    print_figures([m for test in tests for m in test.measurements])
-    print(f"\n{results.about['card']}, driver {results.about['driver']}")
-    print(f"{len(every) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed or not every else 0
+    with tempfile.TemporaryDirectory(prefix="weir-suite-") as folder:
+        return run_suite(programs, options, results, folder)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,7 @@ typedef struct weir_engine_stats {
     int64_t running, waiting;
     int64_t kv_pages_used, kv_pages_total;
     uint64_t step_ns; /* time inside weir_engine_step */
+    uint64_t wait_ns; /* of it, waiting for a device: the rest is the host's own work. 0 on the CPU */
 } weir_engine_stats;
 void weir_engine_get_stats(const weir_engine *engine, weir_engine_stats *stats);
 

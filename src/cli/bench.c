@@ -15,8 +15,14 @@ static void fill_prompt(int32_t *ids, int64_t n, int64_t vocab, uint64_t seed) {
 }
 
 typedef struct timing {
-    double prefill_s, decode_s;
+    double prefill_s, decode_s, host_us; /* host_us: of a decode step, what the host did itself */
 } timing;
+
+static double host_us(const weir_engine_stats *before, const weir_engine_stats *after) {
+    uint64_t n = after->steps - before->steps;
+    uint64_t ns = after->step_ns - before->step_ns - (after->wait_ns - before->wait_ns);
+    return n ? (double)ns / 1e3 / (double)n : 0;
+}
 
 /* batch sequences of n_prompt tokens, n_gen tokens each. Decode is timed from the step after the last first token. */
 static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, int64_t n_gen, int64_t batch,
@@ -33,13 +39,17 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
         WR_TRY_GOTO(st, weir_seq_open(engine, &options, &seqs[i], err), done);
     }
     double start = wr_cli_now_s(), first = start;
+    weir_engine_stats before, after;
+    weir_engine_get_stats(engine, &before);
     for (int64_t waiting = batch, running = batch; running;) {
         const weir_event *events;
         size_t n;
         WR_TRY_GOTO(st, weir_engine_step(engine, &events, &n, err), done);
         for (size_t i = 0; i < n; i++) {
-            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0)
+            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0) {
                 first = wr_cli_now_s();
+                weir_engine_get_stats(engine, &before);
+            }
             running -= events[i].kind == WEIR_EVENT_FINISH;
             if (events[i].kind == WEIR_EVENT_FINISH && events[i].finish == WEIR_FINISH_ERROR) {
                 st = WR_FAIL(err, WEIR_E_STATE, "the model gave no finite logit");
@@ -47,7 +57,9 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
             }
         }
     }
-    *out = (timing){first - start, wr_cli_now_s() - first};
+    *out = (timing){.prefill_s = first - start, .decode_s = wr_cli_now_s() - first};
+    weir_engine_get_stats(engine, &after);
+    out->host_us = host_us(&before, &after);
 done:
     for (int64_t i = 0; i < batch; i++) weir_seq_close(seqs[i]);
     wr_free(seqs);
@@ -59,21 +71,27 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* rates: [n] tokens a second. */
+static double median_of(double *values, size_t n) {
+    qsort(values, n, sizeof *values, by_value);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* rates: [n] tokens a second. host: [n] microseconds, NULL: not shown. */
 static weir_status show(const wr_cli *cli, const char *what, int64_t n_prompt, int64_t n_gen, int64_t batch,
-                        int threads, double *rates, size_t n, weir_error *err) {
-    qsort(rates, n, sizeof *rates, by_value);
-    double median = n % 2 ? rates[n / 2] : (rates[n / 2 - 1] + rates[n / 2]) / 2;
+                        int threads, double *rates, double *host, size_t n, weir_error *err) {
+    double median = median_of(rates, n), us = host ? median_of(host, n) : 0;
     if (cli->json) {
-        WR_TRY(wr_cli_json(json_pack("{s:s,s:I,s:I,s:I,s:i,s:I,s:f,s:f,s:f}", "what", what, "n_prompt",
+        WR_TRY(wr_cli_json(json_pack("{s:s,s:I,s:I,s:I,s:i,s:I,s:f,s:f,s:f,s:o*}", "what", what, "n_prompt",
                                      (json_int_t)n_prompt, "n_gen", (json_int_t)n_gen, "batch", (json_int_t)batch,
                                      "threads", threads, "n", (json_int_t)n, "tok_s", median, "min_tok_s", rates[0],
-                                     "max_tok_s", rates[n - 1]),
+                                     "max_tok_s", rates[n - 1], "host_us", host ? json_real(us) : NULL),
                            err));
         return wr_cli_flush(err);
     }
-    printf("%-8s prompt %5lld  generated %5lld  batch %3lld  threads %d  %9.1f tok/s  (%.1f to %.1f, n %zu)\n", what,
+    printf("%-8s prompt %5lld  generated %5lld  batch %3lld  threads %d  %9.1f tok/s  (%.1f to %.1f, n %zu)", what,
            (long long)n_prompt, (long long)n_gen, (long long)batch, threads, median, rates[0], rates[n - 1], n);
+    if (host) printf("  host %.1f us a step", us);
+    printf("\n");
     return wr_cli_flush(err);
 }
 
@@ -85,18 +103,21 @@ static weir_status bench_prefill(const wr_cli *cli, weir_engine *engine, int32_t
         WR_TRY(measure(engine, ids, n_prompt, 1, 1, &t, err));
         if (r >= 0) rates[r] = (double)n_prompt / t.prefill_s;
     }
-    return show(cli, "prefill", n_prompt, 0, 1, threads, rates, (size_t)cli->repetitions, err);
+    return show(cli, "prefill", n_prompt, 0, 1, threads, rates, NULL, (size_t)cli->repetitions, err);
 }
 
+/* On the CPU all of a step is the host's work: then it is not shown by itself. */
 static weir_status bench_decode(const wr_cli *cli, weir_engine *engine, int32_t *ids, int64_t n_gen, int64_t batch,
-                                int threads, weir_error *err) {
-    double rates[MAX_REPETITIONS];
+                                const weir_engine_info *info, weir_error *err) {
+    double rates[MAX_REPETITIONS], host[MAX_REPETITIONS];
     for (int64_t r = -1; r < cli->repetitions; r++) {
         timing t = {0};
         WR_TRY(measure(engine, ids, 1, n_gen + 1, batch, &t, err)); /* the first token belongs to the prefill */
-        if (r >= 0) rates[r] = (double)(n_gen * batch) / t.decode_s;
+        if (r >= 0) rates[r] = (double)(n_gen * batch) / t.decode_s, host[r] = t.host_us;
     }
-    return show(cli, "decode", 1, n_gen, batch, threads, rates, (size_t)cli->repetitions, err);
+    bool on_device = strcmp(info->device, "cpu") != 0;
+    return show(cli, "decode", 1, n_gen, batch, info->n_threads, rates, on_device ? host : NULL,
+                (size_t)cli->repetitions, err);
 }
 
 static weir_status check_sizes(const char *option, const int64_t *sizes, size_t n, int64_t most, weir_error *err) {
@@ -135,7 +156,7 @@ weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err) {
     for (size_t b = 0; b < n_batches; b++)
         for (size_t i = 0; i < n_lengths; i++)
             if (lengths[i] && batches[b])
-                WR_TRY_GOTO(st, bench_decode(cli, engine, ids, lengths[i], batches[b], info.n_threads, err), done);
+                WR_TRY_GOTO(st, bench_decode(cli, engine, ids, lengths[i], batches[b], &info, err), done);
 done:
     weir_engine_close(engine);
     wr_free(ids);

@@ -88,11 +88,11 @@ struct weir_engine {
     int32_t eos[WR_MAX_EOS];
     size_t n_eos;
 
-    /* Inputs of the step programs. rows: i32 tokens, row_seq, row_pos of the bucket's rows, one behind the other;
-     * tables: those of kv; picks: i32 rows of `hidden` that the head takes; samples: wr_sample_row of each row of the
-     * head, and after at_bias their pairs (devices only). */
+    /* Inputs of the step programs, in this order. tables: those of kv; rows: i32 tokens, row_seq, row_pos of the
+     * bucket's rows, one behind the other, so that they end at at_picks (wr_at_rows); picks: i32 rows of `hidden` that
+     * the head takes; samples: wr_sample_row of each row of the head, and after at_bias their pairs (devices only). */
     wr_feed feed;
-    size_t at_rows, at_tables, at_picks, at_samples, at_bias;
+    size_t at_tables, at_picks, at_samples, at_bias;
     wr_buffer *hidden; /* f32 [max_step_tokens, hidden]: the body's output */
     /* On a device of its own: i32 [head_rows, WR_SAMPLE_HEAD], what was sampled last; u32 [max_batch, vocab], tokens
      * that sequences with penalties have seen. Else NULL. */
@@ -137,6 +137,12 @@ const wr_buckets *wr_buckets_for(const weir_engine *e, int64_t n);
 bool wr_wants_logits(const weir_seq *s, int64_t position);
 /* Tokens of a sequence, those on their way included. */
 static inline int64_t wr_known_tokens(const weir_seq *s) { return s->n_tokens + s->n_pending; }
+/* Where a step's rows begin in the feed. */
+static inline size_t wr_at_rows(const weir_engine *e, int64_t n_rows) {
+    return e->at_picks - 3 * (size_t)n_rows * sizeof(int32_t);
+}
+/* Bring what changed of the block tables into the feed, and to the device. */
+weir_status wr_send_tables(weir_engine *e, weir_error *err);
 /* Fill the rows of the feed; the wanted rows go to wanted. Returns how many are wanted. */
 int64_t wr_fill_rows(weir_engine *e, int64_t bucket_rows, wr_wanted *wanted);
 

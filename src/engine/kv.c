@@ -59,6 +59,7 @@ static weir_status init_tables(wr_kv *kv, weir_error *err) {
     kv->tables = wr_malloc(bytes);
     if (!kv->tables) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for block tables of %zu bytes", bytes);
     memset(kv->tables, 0xff, bytes);
+    kv->changed_end = (int64_t)(bytes / sizeof *kv->tables);
     return WEIR_OK;
 }
 
@@ -120,10 +121,17 @@ static int32_t *table_row(const wr_kv *kv, int g, int64_t slot) {
     return kv->tables + (g * kv->max_batch + slot) * kv->max_pages;
 }
 
-static void give_back(wr_kv_group *g, int32_t *cell) {
+static void set_cell(wr_kv *kv, int32_t *cell, int32_t page) {
+    int64_t i = cell - kv->tables;
+    if (i < kv->changed_first) kv->changed_first = i;
+    if (i >= kv->changed_end) kv->changed_end = i + 1;
+    *cell = page;
+}
+
+static void give_back(wr_kv *kv, wr_kv_group *g, int32_t *cell) {
     if (*cell < 0) return;
     g->free[g->n_free++] = *cell;
-    *cell = -1;
+    set_cell(kv, cell, -1);
 }
 
 bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end) {
@@ -132,7 +140,8 @@ bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end) {
         wr_kv_group *g = &kv->group[i];
         int32_t *row = table_row(kv, i, slot);
         int64_t seen = g->window ? first - g->window + 1 : 0;
-        for (int64_t p = (seen > 0 ? seen : 0) / WR_PAGE_TOKENS - 1; p >= 0 && row[p] >= 0; p--) give_back(g, &row[p]);
+        for (int64_t p = (seen > 0 ? seen : 0) / WR_PAGE_TOKENS - 1; p >= 0 && row[p] >= 0; p--)
+            give_back(kv, g, &row[p]);
     }
     for (int i = 0; i < kv->n_groups; i++) {
         int64_t need = 0;
@@ -144,7 +153,7 @@ bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end) {
         wr_kv_group *g = &kv->group[i];
         int32_t *row = table_row(kv, i, slot);
         for (int64_t p = first_page; p < end_page; p++)
-            if (row[p] < 0) row[p] = g->free[--g->n_free];
+            if (row[p] < 0) set_cell(kv, &row[p], g->free[--g->n_free]);
     }
     return true;
 }
@@ -152,7 +161,7 @@ bool wr_kv_reserve(wr_kv *kv, int64_t slot, int64_t first, int64_t end) {
 void wr_kv_release(wr_kv *kv, int64_t slot) {
     for (int i = 0; i < kv->n_groups; i++) {
         int32_t *row = table_row(kv, i, slot);
-        for (int64_t p = 0; p < kv->max_pages; p++) give_back(&kv->group[i], &row[p]);
+        for (int64_t p = 0; p < kv->max_pages; p++) give_back(kv, &kv->group[i], &row[p]);
     }
 }
 

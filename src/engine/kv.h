@@ -20,6 +20,8 @@ typedef struct wr_kv {
     int64_t max_batch, max_pages; /* pages a sequence can have at the largest context */
     wr_kv_group group[WR_MAX_KV_GROUPS];
     int32_t *tables; /* [n_groups, max_batch, max_pages]; -1: no page */
+    /* Cells of the tables from the first to behind the last that changed since someone set these to INT64_MAX and 0. */
+    int64_t changed_first, changed_end;
     int64_t n_layers;
     weir_device *device;
     wr_buffer **keys, **values; /* [n_layers], views into memory */

@@ -14,8 +14,8 @@ static size_t place(size_t *end, size_t bytes) {
     return at;
 }
 
-/* Sets head_rows and the places in the feed; the feed's bytes. What is sent in every step lies together: tables, picks,
- * samples, bias pairs; the rows, of which a step has few or many, by themselves. */
+/* Sets head_rows and the places in the feed; the feed's bytes. What is sent in every step lies together: rows, picks,
+ * samples, bias pairs. */
 static size_t lay_out(weir_engine *e) {
     const weir_engine_options *o = &e->options;
     bool samples = !wr_device_is_host(e->device);
@@ -23,8 +23,8 @@ static size_t lay_out(weir_engine *e) {
     e->head_rows = o->max_batch < MIN_HEAD_ROWS ? MIN_HEAD_ROWS : o->max_batch > most ? most : o->max_batch;
     if (e->head_rows > o->max_step_tokens) e->head_rows = o->max_step_tokens;
     size_t end = 0, pairs = (size_t)o->max_batch * WR_MAX_LOGIT_BIAS;
-    e->at_rows = place(&end, 3 * (size_t)o->max_step_tokens * sizeof(int32_t));
     e->at_tables = place(&end, wr_kv_tables_bytes(&e->kv));
+    place(&end, 3 * (size_t)o->max_step_tokens * sizeof(int32_t)); /* rows */
     e->at_picks = place(&end, (size_t)e->head_rows * sizeof(int32_t));
     e->at_samples = place(&end, samples ? (size_t)e->head_rows * sizeof(wr_sample_row) : 0);
     e->at_bias = place(&end, samples ? pairs * sizeof(wr_sample_bias) : 0);

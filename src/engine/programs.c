@@ -29,7 +29,8 @@ int wr_bucket_for(const wr_buckets *b, int64_t n) {
 
 /* Part i of the step's rows: 0 tokens, 1 row_seq, 2 row_pos. */
 static weir_array *row_input(const weir_engine *e, weir_graph *g, int64_t rows, int i) {
-    return wr_feed_leaf(&e->feed, g, WEIR_DTYPE_I32, 1, &rows, e->at_rows + (size_t)(i * rows) * sizeof(int32_t));
+    size_t at = wr_at_rows(e, rows) + (size_t)(i * rows) * sizeof(int32_t);
+    return wr_feed_leaf(&e->feed, g, WEIR_DTYPE_I32, 1, &rows, at);
 }
 
 /* A token -1 - r stands for what row r of the step before was given, which the host has not seen yet. */

@@ -4,6 +4,7 @@
  * way; its result is dropped, and the pages it wrote are written again, in order, by whoever gets them. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/internal.h"
 
 weir_status wr_device_open_steps(weir_engine *e, weir_error *err) {
@@ -74,8 +75,10 @@ static void fill_sample(weir_engine *e, wr_sample_row *row, const weir_seq *s, i
     *bias_end += bytes;
 }
 
-/* Rows [0, n) of the head; result row wanted[i].row is for wanted[i]. Sends them with the tables and picks. */
-static weir_status send_samples(weir_engine *e, const wr_wanted *wanted, int64_t n_wanted, int64_t n, weir_error *err) {
+/* Rows [0, n) of the head; result row wanted[i].row is for wanted[i]. Sends them with what lies before them from `at`
+ * on: picks, or rows and picks. */
+static weir_status send_samples(weir_engine *e, size_t at, const wr_wanted *wanted, int64_t n_wanted, int64_t n,
+                                weir_error *err) {
     wr_sample_row *rows = wr_feed_at(&e->feed, e->at_samples);
     size_t bias_end = e->at_bias;
     for (int64_t i = 0; i < n; i++) rows[i] = (wr_sample_row){.flags = WR_SAMPLE_OFF, .slot = -1};
@@ -83,7 +86,7 @@ static weir_status send_samples(weir_engine *e, const wr_wanted *wanted, int64_t
         const wr_wanted *w = &wanted[i];
         if (w->position >= w->seq->n_prompt - 1) fill_sample(e, &rows[w->row], w->seq, w->position + 1, &bias_end);
     }
-    return wr_feed_send(&e->feed, e->at_tables, bias_end - e->at_tables, err);
+    return wr_feed_send(&e->feed, at, bias_end - at, err);
 }
 
 /* ---- starting ---- */
@@ -105,7 +108,7 @@ static weir_status start_head(weir_engine *e, wr_flight *f, weir_error *err) {
     int32_t *picks = wr_feed_at(&e->feed, e->at_picks);
     for (int64_t i = 0; i < n_rows; i++) picks[i] = i < f->n_wanted ? (int32_t)f->wanted[i].row : 0;
     for (int64_t i = 0; i < f->n_wanted; i++) f->wanted[i].row = i;
-    WR_TRY(send_samples(e, f->wanted, f->n_wanted, n_rows, err));
+    WR_TRY(send_samples(e, e->at_picks, f->wanted, f->n_wanted, n_rows, err));
     f->program = e->head.program[bucket];
     WR_TRY(wr_program_start(f->program, err));
     return fetch_results(e, f, n_rows, err);
@@ -113,10 +116,11 @@ static weir_status start_head(weir_engine *e, wr_flight *f, weir_error *err) {
 
 /* Body and head of all rows in one. */
 static weir_status start_whole(weir_engine *e, wr_flight *f, int bucket, weir_error *err) {
-    WR_TRY(send_samples(e, f->wanted, f->n_wanted, e->whole.rows[bucket], err));
+    int64_t n_rows = e->whole.rows[bucket];
+    WR_TRY(send_samples(e, wr_at_rows(e, n_rows), f->wanted, f->n_wanted, n_rows, err));
     f->program = e->whole.program[bucket];
     WR_TRY(wr_program_start(f->program, err));
-    return fetch_results(e, f, e->whole.rows[bucket], err);
+    return fetch_results(e, f, n_rows, err);
 }
 
 static void note_started(weir_engine *e, const wr_flight *f) {
@@ -164,7 +168,9 @@ static weir_status deliver(weir_engine *e, const wr_flight *f, const wr_wanted *
     }
     size_t vocab = (size_t)e->model->hyper.vocab;
     const char *logits = (const char *)wr_program_output(f->program, 0)->data + (size_t)w->row * vocab * sizeof(float);
+    uint64_t start = wr_now_ns();
     WR_TRY(wr_device_download(e->device, e->logits, logits, vocab * sizeof(float), err));
+    e->stats.wait_ns += wr_now_ns() - start;
     wr_report_score(e, w->seq, e->logits, w->position);
     return WEIR_OK;
 }
@@ -172,7 +178,9 @@ static weir_status deliver(weir_engine *e, const wr_flight *f, const wr_wanted *
 static weir_status land(weir_engine *e, int which, weir_error *err) {
     wr_flight *f = &e->flight[which];
     if (!f->active) return WEIR_OK;
+    uint64_t start = wr_now_ns();
     WR_TRY(wr_device_wait_mark(e->device, which, err));
+    e->stats.wait_ns += wr_now_ns() - start;
     f->active = false;
     for (int64_t i = 0; i < f->n_wanted; i++) WR_TRY(deliver(e, f, &f->wanted[i], err));
     return WEIR_OK;
@@ -222,10 +230,10 @@ static weir_status start_rows(weir_engine *e, int which, int64_t total, weir_err
     int64_t n_rows = b->rows[bucket], n_wanted = wr_fill_rows(e, n_rows, e->wanted);
     bool scores = false;
     for (int64_t i = 0; i < n_wanted; i++) scores |= e->wanted[i].position < e->wanted[i].seq->n_prompt - 1;
-    WR_TRY(wr_feed_send(&e->feed, e->at_rows, 3 * (size_t)n_rows * sizeof(int32_t), err));
+    WR_TRY(wr_send_tables(e, err));
     f->n_wanted = 0;
     if (b == &e->body) {
-        WR_TRY(wr_feed_send(&e->feed, e->at_tables, wr_kv_tables_bytes(&e->kv), err));
+        WR_TRY(wr_feed_send(&e->feed, wr_at_rows(e, n_rows), 3 * (size_t)n_rows * sizeof(int32_t), err));
         WR_TRY(wr_program_start(b->program[bucket], err));
         if (scores || n_wanted > e->head_rows) {
             note_started(e, f);

@@ -36,6 +36,7 @@ static void advance(weir_engine *e) {
 weir_status wr_run_host(weir_engine *e, int64_t total, weir_error *err) {
     int bucket = wr_bucket_for(&e->body, total);
     int64_t n_wanted = wr_fill_rows(e, e->body.rows[bucket], e->wanted);
+    WR_TRY(wr_send_tables(e, err));
     WR_TRY(wr_program_run(e->body.program[bucket], err));
     WR_TRY(run_head(e, n_wanted, err));
     advance(e);

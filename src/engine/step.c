@@ -95,8 +95,19 @@ bool wr_wants_logits(const weir_seq *s, int64_t position) {
     return s->score_prompt && position + 1 < s->n_prompt && position + 1 > s->n_scored;
 }
 
+weir_status wr_send_tables(weir_engine *e, weir_error *err) {
+    wr_kv *kv = &e->kv;
+    if (kv->changed_first >= kv->changed_end) return WEIR_OK;
+    size_t bytes = (size_t)(kv->changed_end - kv->changed_first) * sizeof *kv->tables;
+    size_t at = e->at_tables + (size_t)kv->changed_first * sizeof *kv->tables;
+    memcpy(wr_feed_at(&e->feed, at), kv->tables + kv->changed_first, bytes);
+    WR_TRY(wr_feed_send(&e->feed, at, bytes, err));
+    kv->changed_first = INT64_MAX, kv->changed_end = 0;
+    return WEIR_OK;
+}
+
 int64_t wr_fill_rows(weir_engine *e, int64_t bucket_rows, wr_wanted *wanted) {
-    int32_t *tokens = wr_feed_at(&e->feed, e->at_rows), *row_seq = tokens + bucket_rows,
+    int32_t *tokens = wr_feed_at(&e->feed, wr_at_rows(e, bucket_rows)), *row_seq = tokens + bucket_rows,
             *row_pos = row_seq + bucket_rows;
     int64_t row = 0, n_wanted = 0;
     for (weir_seq *s = e->first; s; s = s->next)
@@ -108,7 +119,6 @@ int64_t wr_fill_rows(weir_engine *e, int64_t bucket_rows, wr_wanted *wanted) {
             if (wr_wants_logits(s, position)) wanted[n_wanted++] = (wr_wanted){s, row, position};
         }
     for (; row < bucket_rows; row++) tokens[row] = 0, row_seq[row] = -1, row_pos[row] = 0;
-    memcpy(wr_feed_at(&e->feed, e->at_tables), e->kv.tables, wr_kv_tables_bytes(&e->kv));
     return n_wanted;
 }
 

@@ -1,7 +1,6 @@
 /* The user's kernels (weir/custom.h), and weir_clear_cache: right results by evaluation and in a program, kernels of
  * one name told apart, compile errors and missing headers as statuses, the cache of files hit, spoilt and shared by
- * processes, lifetimes, and a kernel that reads outside its arrays. Over the emulated driver a compiler that does not
- * compile stands for NVRTC (tests/cuda/emulate/fake_nvrtc.c), and the kernel of that name for what it made. */
+ * processes, lifetimes, and a kernel that reads outside its arrays. */
 #include "sweep.h"
 
 #include <dirent.h>
@@ -10,15 +9,8 @@
 #include <sys/wait.h>
 
 #include "array/custom.h"
-#include "weir/custom.h"
+#include "axpy.h"
 #include "weir/log.h"
-
-#define NAME "selftest_custom_axpy"
-static const char axpy[] =
-    "extern \"C\" __global__ void " NAME "(const float *x, const float *y, float *out, double a, long long n) {\n"
-    "    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
-    "    if (i < n) out[i] = (float)(a * (double)x[i] + (double)y[i]);\n"
-    "}\n";
 
 static bool good = true;
 static char folder[256]; /* of everything this program writes */
@@ -82,62 +74,24 @@ static void write_file(const char *path, const char *text, long at, const char *
     fclose(f);
 }
 
-/* ---- calls ---- */
-
-static weir_array *call_axpy(weir_graph *g, weir_kernel *k, weir_array *x, weir_array *y, double a, int64_t n) {
-    weir_kernel_call call = {.dtype = WEIR_DTYPE_F32,
-                             .n_dims = 1,
-                             .shape = &n,
-                             .blocks = {(n + 255) / 256 + !n},
-                             .threads = {256},
-                             .scalars = {{&a, sizeof a}, {&n, sizeof n}},
-                             .n_scalars = 2};
-    return weir_custom(g, k, (weir_array *[]){x, y}, 2, &call);
-}
-
-/* a (x + 1) + reversed y, then doubled, for x = y = 0 .. n - 1; a view goes in, ops of ours lie on both sides. */
-static weir_array *build(weir_graph *g, weir_kernel *k, double a, int64_t n) {
-    weir_array *x = weir_arange(g, WEIR_DTYPE_F32, 0, (double)n, 1);
-    weir_array *y = weir_arange(g, WEIR_DTYPE_F32, 0, (double)n, 1);
-    int64_t start = -1, stop = INT64_MIN, step = -1;
-    weir_array *reversed = weir_slice(y, &start, &stop, &step);
-    weir_array *z = call_axpy(g, k, weir_add(x, weir_scalar_f32(g, 1)), reversed, a, n);
-    return weir_mul(z, weir_scalar_f32(g, 2));
-}
-
-static bool is_result(const float *got, double a, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (!got || got[i] != (float)(2 * (a * (double)(i + 1) + (double)(n - 1 - i)))) return false;
-    return true;
-}
-
-static weir_status evaluate(weir_device *device, weir_kernel *k, double a, int64_t n, bool *is_right, weir_error *err) {
-    weir_graph *g;
-    *is_right = false;
-    WR_TRY(weir_graph_new(device, &g, err));
-    weir_array *z = build(g, k, a, n);
-    weir_status status = weir_eval(&z, 1, err);
-    if (status == WEIR_OK) *is_right = is_result(weir_array_data(z), a, n);
-    weir_graph_free(g);
-    return status;
-}
+/* ---- results and calls ---- */
 
 static void results(weir_device *device) {
     weir_kernel *k;
     weir_error fault = {0};
     bool is_right = true, one;
-    MUST(weir_kernel_new(device, NAME, axpy, NULL, &k, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, NULL, &k, err));
     static const int64_t sizes[] = {1, 2, 31, 256, 257, 10007};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (double a = 1; a < 4; a++) { /* the second time from the cache of programs; scalars are part of its key */
-            MUST(evaluate(device, k, a, sizes[i], &one, err));
+            MUST(evaluate_axpy(device, k, a, sizes[i], &one, err));
             is_right = is_right && one;
         }
     expect("a kernel between ops, evaluated", is_right, NULL);
     weir_graph *g;
     wr_program *program = NULL;
     MUST(weir_graph_new(device, &g, err));
-    weir_array *z = build(g, k, 3, 1000);
+    weir_array *z = build_axpy(g, k, 3, 1000);
     MUST(wr_program_new(&z, 1, NULL, &program, err));
     weir_graph_free(g);
     weir_kernel_free(k); /* the program holds it */
@@ -146,7 +100,7 @@ static void results(weir_device *device) {
     for (int run = 0; run < 4 && is_right; run++) {
         MUST(wr_program_run(program, err));
         MUST(wr_device_download(device, got, wr_program_output(program, 0)->data, 1000 * sizeof *got, err));
-        is_right = is_result(got, 3, 1000);
+        is_right = is_axpy(got, 3, 1000);
     }
     free(got);
     wr_program_free(program);
@@ -155,7 +109,7 @@ static void results(weir_device *device) {
 
 static void wrong_calls(weir_device *device) {
     weir_kernel *k;
-    MUST(weir_kernel_new(device, NAME, axpy, NULL, &k, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, NULL, &k, err));
     int64_t n = 8;
     double a = 1;
     const weir_kernel_call right = {.dtype = WEIR_DTYPE_F32,
@@ -195,10 +149,10 @@ static void same_name(weir_device *device) {
     char other[sizeof axpy + 64];
     snprintf(other, sizeof other, "// another\n%s", axpy);
     const char *flag = "-DROWS=4";
-    MUST(weir_kernel_new(device, NAME, axpy, NULL, &a, err));
-    MUST(weir_kernel_new(device, NAME, axpy, NULL, &b, err));
-    MUST(weir_kernel_new(device, NAME, other, NULL, &c, err));
-    MUST(weir_kernel_new(device, NAME, axpy, &(weir_kernel_options){&flag, 1}, &d, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, NULL, &a, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, NULL, &b, err));
+    MUST(weir_kernel_new(device, AXPY, other, NULL, &c, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, &(weir_kernel_options){&flag, 1}, &d, err));
     expect("one content is one kernel; another source, other flags are others", a == b && a != c && a != d && c != d,
            NULL);
     weir_kernel_free(a);
@@ -259,11 +213,11 @@ static void compile_errors(weir_device *device) {
     weir_kernel *k = NULL;
     weir_error fault = {0};
     forget_notices();
-    weir_status status = weir_kernel_new(device, NAME, "#error this is not a kernel\n", NULL, &k, &fault);
+    weir_status status = weir_kernel_new(device, AXPY, "#error this is not a kernel\n", NULL, &k, &fault);
     bool is_right = status == WEIR_E_ARGUMENT && !k && strstr(fault.message, "this is not a kernel") &&
                     strstr(notices.last, "this is not a kernel");
     expect("a compile error is a status with the compiler's words", is_right, fault.message);
-    status = weir_kernel_new(device, NAME, "#include \"missing.h\"\n", NULL, &k, &fault);
+    status = weir_kernel_new(device, AXPY, "#include \"missing.h\"\n", NULL, &k, &fault);
     is_right = status == WEIR_E_ARGUMENT && strstr(fault.message, "missing.h") && strstr(fault.message, "searched in");
     expect("a missing header is named, and where it was searched", is_right, fault.message);
     if (is_emulated()) return;
@@ -276,9 +230,9 @@ static void compile_errors(weir_device *device) {
 
 static void make_and_free(weir_device *device, const char *source) {
     weir_kernel *k;
-    MUST(weir_kernel_new(device, NAME, source, NULL, &k, err));
+    MUST(weir_kernel_new(device, AXPY, source, NULL, &k, err));
     bool is_right;
-    MUST(evaluate(device, k, 2, 100, &is_right, err));
+    MUST(evaluate_axpy(device, k, 2, 100, &is_right, err));
     if (!is_right) expect("the kernel's result", false, NULL);
     weir_kernel_free(k);
     MUST(weir_clear_cache(device, NULL, err)); /* nothing holds it now */
@@ -348,8 +302,8 @@ static void *one_thread(void *context) {
     for (int i = 0; i < 3; i++) {
         weir_kernel *k;
         bool is_right = false;
-        MUST(weir_kernel_new(device, NAME, axpy, NULL, &k, err));
-        MUST(evaluate(device, k, 1 + i, 500 + i, &is_right, err));
+        MUST(weir_kernel_new(device, AXPY, axpy, NULL, &k, err));
+        MUST(evaluate_axpy(device, k, 1 + i, 500 + i, &is_right, err));
         weir_kernel_free(k);
         if (!is_right) return (void *)"wrong";
     }
@@ -380,12 +334,12 @@ static void lifetimes(weir_device *device) {
     weir_kernel *k;
     weir_graph *g;
     use_cache("lifetimes");
-    MUST(weir_kernel_new(device, NAME, axpy, NULL, &k, err));
+    MUST(weir_kernel_new(device, AXPY, axpy, NULL, &k, err));
     MUST(weir_graph_new(device, &g, err));
-    weir_array *z = build(g, k, 5, 300);
+    weir_array *z = build_axpy(g, k, 5, 300);
     weir_kernel_free(k);
     MUST(weir_eval(&z, 1, err));
-    bool is_right = is_result(weir_array_data(z), 5, 300);
+    bool is_right = is_axpy(weir_array_data(z), 5, 300);
     weir_graph_free(g); /* the cached program holds it still */
     is_right = is_right && device->kernels;
     MUST(weir_clear_cache(device, NULL, err));
@@ -393,7 +347,7 @@ static void lifetimes(weir_device *device) {
     expect("the last holder's end unloads a kernel", is_right, NULL);
     weir_device *other = device;
     MUST(weir_device_open(is_emulated() ? "cuda" : "cuda:0", 1, &other, err));
-    MUST(weir_kernel_new(other, NAME, axpy, NULL, &k, err));
+    MUST(weir_kernel_new(other, AXPY, axpy, NULL, &k, err));
     weir_device_close(other);
     weir_kernel_free(k);
     expect("a kernel may be freed after its device was closed", !live_now || live_now().modules == before, NULL);
@@ -450,8 +404,8 @@ static weir_status use_kernel(const device_args *args, weir_error *err) {
     weir_kernel *k = NULL;
     bool is_right = true;
     WR_TRY(weir_device_open(args->device, 1, &device, err));
-    weir_status status = weir_kernel_new(device, NAME, axpy, NULL, &k, err);
-    if (status == WEIR_OK) status = evaluate(device, k, 2, 40, &is_right, err);
+    weir_status status = weir_kernel_new(device, AXPY, axpy, NULL, &k, err);
+    if (status == WEIR_OK) status = evaluate_axpy(device, k, 2, 40, &is_right, err);
     if (status == WEIR_OK && !is_right) status = WR_FAIL(err, WEIR_E_DEVICE, "the result is wrong, or was not copied");
     weir_kernel_free(k);
     if (status == WEIR_OK) status = weir_clear_cache(device, NULL, err);
@@ -475,7 +429,7 @@ static int no_compiler(const device_args *args) {
     weir_error fault = {0};
     weir_device *device = open_or_exit(args->device);
     setenv("WEIR_NVRTC", "/no/such/libnvrtc.so", 1);
-    weir_status status = weir_kernel_new(device, NAME, axpy, NULL, &k, &fault);
+    weir_status status = weir_kernel_new(device, AXPY, axpy, NULL, &k, &fault);
     expect("without NVRTC it is a status", status == WEIR_E_UNSUPPORTED && strstr(fault.message, "WEIR_NVRTC"),
            fault.message);
     weir_device_close(device);
@@ -496,7 +450,7 @@ static weir_status plain_work(weir_device *device, weir_error *err) {
 /* Another device of the machine, and the CPU, go on; this one says why it does not. */
 static int bad_access(const device_args *args) {
     static const char wild[] =
-        "extern \"C\" __global__ void " NAME "(const float *x, const float *y, float *out, double a, long long n) {\n"
+        "extern \"C\" __global__ void " AXPY "(const float *x, const float *y, float *out, double a, long long n) {\n"
         "    out[((long long)1 << 40) + threadIdx.x] = x[0] + y[0] + (float)a + (float)n;\n"
         "}\n";
     weir_device *device = open_or_exit(args->device), *cpu, *second = NULL;
@@ -505,7 +459,7 @@ static int bad_access(const device_args *args) {
     bool is_right;
     MUST(weir_device_open("cpu", 1, &cpu, err));
     if (!is_emulated() && weir_device_open("cuda:1", 1, &second, &fault) != WEIR_OK) second = NULL;
-    MUST(weir_kernel_new(device, NAME, wild, NULL, &k, err));
+    MUST(weir_kernel_new(device, AXPY, wild, NULL, &k, err));
     void (*fail_nth)(long) = NULL;
     *(void **)&fail_nth = emulated("wr_emulate_fail_nth");
     weir_status status = WEIR_OK;
@@ -567,38 +521,15 @@ static void processes(const device_args *args) {
 
 /* ---- frame ---- */
 
-/* The emulated driver's compiler lies beside it. */
-static void use_fake_compiler(void) {
-    const char *driver = getenv("WEIR_CUDA_DRIVER"), *slash = driver ? strrchr(driver, '/') : NULL;
-    char path[4096];
-    if (!slash || !is_emulated() || getenv("WEIR_NVRTC")) return;
-    snprintf(path, sizeof path, "%.*s/libnvrtc_fake.so", (int)(slash - driver), driver);
-    setenv("WEIR_NVRTC", path, 1);
-}
-
-static int remove_one(const char *path) {
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char below[1024];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        snprintf(below, sizeof below, "%s/%s", path, e->d_name);
-        if (remove(below) != 0) remove_one(below);
-    }
-    if (d) closedir(d);
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     device_args args = read_args(argc, argv);
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.200s/weir-custom-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return 1;
+    if (!make_folder(folder, sizeof folder)) return 1;
     use_fake_compiler();
     weir_set_log(take_notice, NULL);
     use_cache("plain");
     int code = in_process(opens, &args);
     if (code != 0) {
-        remove_one(folder);
+        remove_all(folder);
         return code == 77 ? 77 : 1;
     }
     /* Before this process has a context of its own: CUDA does not survive a fork. */
@@ -620,6 +551,6 @@ int main(int argc, char **argv) {
     clear_cache(device);
     weir_device_close(device);
     if (is_emulated()) good = sweep("custom kernels", use_kernel, &args, 0, NULL) && good;
-    remove_one(folder);
+    remove_all(folder);
     return good ? 0 : 1;
 }

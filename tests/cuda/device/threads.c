@@ -1,10 +1,11 @@
-/* Many threads at once, with devices and engines of their own, opened and closed as they like, or with graphs and
- * programs of their own on one device: no error, and results that are known beforehand. There is no rule that a device
- * belongs to one thread. */
+/* Many threads at once, with devices and engines of their own, opened and closed as they like, or with graphs, programs
+ * and kernels of their own on one device: no error, and results that are known beforehand. There is no rule that a
+ * device belongs to one thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "device.h"
+#include "axpy.h"
+#include "weir/log.h"
 
 enum { MAX_THREADS = 64, PROMPT = 24, OUTPUT = 12, N_PROMPTS = 4 };
 
@@ -13,7 +14,7 @@ static double deadline;
 static weir_device *shared; /* by half of the threads */
 static atomic_bool failed;
 static int32_t expected[N_PROMPTS][OUTPUT]; /* by one thread, before the others begin */
-static atomic_long n_evals, n_programs, n_engines, n_devices, n_tokens;
+static atomic_long n_evals, n_programs, n_customs, n_compiled, n_engines, n_devices, n_tokens;
 
 static void wrong(const char *what, weir_error *err) {
     atomic_store(&failed, true);
@@ -126,14 +127,46 @@ static bool run_programs(weir_device *device, uint64_t *seed, weir_error *err) {
     return good;
 }
 
+static void take_notice(void *context, const char *text) {
+    (void)context;
+    if (strstr(text, " compiled for ")) atomic_fetch_add(&n_compiled, 1);
+}
+
+/* A kernel of the user's among ops: mostly one that is loaded or lies in the cache of files, now and then a source that
+ * nobody compiled before, while others launch. */
+static bool run_custom(weir_device *device, uint64_t *seed, weir_error *err) {
+    enum { FRESH = 64 };
+    long n = atomic_fetch_add(&n_customs, 1);
+    char source[sizeof axpy + 32];
+    snprintf(source, sizeof source, "%s// %ld\n", axpy, n % FRESH ? 0 : n / FRESH);
+    weir_kernel *kernel;
+    bool is_right = false;
+    if (weir_kernel_new(device, AXPY, source, NULL, &kernel, err) != WEIR_OK) return false;
+    double a = 1 + (double)(draw(seed) % 8);
+    int64_t size = 1 + (int64_t)draw(seed) % (args.quick ? 300 : 20000);
+    weir_status status = evaluate_axpy(device, kernel, a, size, &is_right, err);
+    weir_kernel_free(kernel);
+    return status == WEIR_OK && is_right;
+}
+
+/* One of each kind. */
+static void work(weir_device *device, uint64_t *seed, const char *where) {
+    weir_error err = {0};
+    char text[128];
+    const char *what = !evaluate(device, seed, &err)       ? "evaluating"
+                       : !run_programs(device, seed, &err) ? "running a program"
+                       : !run_custom(device, seed, &err)   ? "evaluating a custom kernel"
+                                                           : NULL;
+    if (!what) return;
+    snprintf(text, sizeof text, "%s on a device %s", what, where);
+    wrong(text, &err);
+}
+
 /* Graphs of its own on a device that others use too. */
 static void *sharing_thread(void *context) {
     uint64_t seed = (uint64_t)(uintptr_t)context;
-    weir_error err = {0};
-    do {
-        if (!evaluate(shared, &seed, &err)) wrong("evaluating on a shared device", &err);
-        if (!run_programs(shared, &seed, &err)) wrong("running a program on a shared device", &err);
-    } while (go_on());
+    do work(shared, &seed, "that others share");
+    while (go_on());
     return NULL;
 }
 
@@ -147,10 +180,7 @@ static void *graph_thread(void *context) {
             return NULL;
         }
         atomic_fetch_add(&n_devices, 1);
-        for (int i = 0; i < (args.quick ? 2 : 200) && go_on(); i++) {
-            if (!evaluate(device, &seed, &err)) wrong("evaluating", &err);
-            if (!run_programs(device, &seed, &err)) wrong("running a program", &err);
-        }
+        for (int i = 0; i < (args.quick ? 2 : 200) && go_on(); i++) work(device, &seed, "of its own");
         weir_device_close(device);
     } while (go_on());
     return NULL;
@@ -230,6 +260,11 @@ int main(int argc, char **argv) {
     if (n > MAX_THREADS) n = MAX_THREADS;
     long seconds = args.seconds ? args.seconds : args.quick ? 1 : 60;
     shared = open_or_exit(args.device);
+    char folder[256];
+    if (!make_folder(folder, sizeof folder)) return 1;
+    setenv("WEIR_KERNEL_CACHE", folder, 1);
+    use_fake_compiler();
+    weir_set_log(take_notice, NULL);
     weir_engine *engine;
     MUST(open_engine(&engine, err));
     MUST(generate(engine, expected, err));
@@ -243,11 +278,13 @@ int main(int argc, char **argv) {
         if (pthread_create(&threads[i], NULL, kinds[i % 4], (void *)(uintptr_t)(i + 1))) return 1;
     for (long i = 0; i < n; i++) pthread_join(threads[i], NULL);
     weir_device_close(shared);
+    remove_all(folder);
     bool good = !atomic_load(&failed);
     print_json("threads",
                "\"threads\": %ld, \"seconds\": %.1f, \"devices\": %ld, \"evaluations\": %ld, \"program_runs\": %ld, "
-               "\"engines\": %ld, \"tokens\": %ld, \"passed\": %s",
+               "\"custom_kernels\": %ld, \"compiled\": %ld, \"engines\": %ld, \"tokens\": %ld, \"passed\": %s",
                n, now_s() - start, atomic_load(&n_devices), atomic_load(&n_evals), atomic_load(&n_programs),
-               atomic_load(&n_engines), atomic_load(&n_tokens), good ? "true" : "false");
+               atomic_load(&n_customs), atomic_load(&n_compiled), atomic_load(&n_engines), atomic_load(&n_tokens),
+               good ? "true" : "false");
     return good ? 0 : 1;
 }
