@@ -23,8 +23,8 @@ typedef struct instance {
 #define INSTANCE(d, e, short_per_sm, tall_per_sm)                                                                      \
     { #d, d, e, {short_per_sm, tall_per_sm }, {WR_ATTN_REST(d, 1), WR_ATTN_REST(d, 2) }, WR_ATTN_SLOT(d, e) }
 static const instance instances[] = {
-    INSTANCE(64, 64, 2, 2),   INSTANCE(80, 80, 1, 1),   INSTANCE(96, 96, 1, 1),   INSTANCE(128, 128, 1, 1),
-    INSTANCE(192, 128, 1, 1), INSTANCE(256, 256, 1, 1), INSTANCE(512, 512, 1, 0),
+    INSTANCE(64, 64, 2, 2),   INSTANCE(80, 80, 2, 1),   INSTANCE(96, 96, 2, 1),   INSTANCE(128, 128, 2, 1),
+    INSTANCE(192, 128, 2, 1), INSTANCE(256, 256, 2, 1), INSTANCE(512, 512, 1, 0),
 };
 enum { N_INSTANCES = sizeof instances / sizeof instances[0] };
 

@@ -17,15 +17,14 @@
  * part; the product's columns past E are dropped.
  *
  * Bytes: tiles x keys seen x (D + E) x 2 x G from L2; operations 2 H (D + E) x keys seen by all rows.
- * Measured on 30 November 2026, H200, bf16, causal, TFLOP/s, with decode's spans of that day (128 keys up to 1,024, 256
- * up to 4,096, 512 up to 16,384); in brackets: with spans twice as long. Spans have been made longer in between since.
- *   8 KV heads, group 4, head 128:  2,048 rows 292 (314)    8,192 rows 430 (471)    2,048 rows behind 30,720 keys 472
- *   2 KV heads, group 8, head 256:  8,192 rows 301 (before, totals four bytes at a time in the output: 232)
- *   3 KV heads, group 3, head 64:   8,192 rows 299
- * Registers: 216 a thread that computes (232 at head 256), 72 (40) for one that copies. At head 256 60 bytes spill, at
- * head 128 16. Dropped: descriptors from a warpgroup number that the compiler does not know to be uniform (32 registers
- * more, spills in the loop at head 256); the split 224 to 56 below head 256 (16 bytes of spills at head 128). Not
- * tried: tensor-map copies instead of cp.async, Q in registers, the next tile's Q under the last block. */
+ * Measured on 30 November 2026, H200, bf16, causal, TFLOP/s; in brackets: with pages [page][G][D], which a warpgroup
+ * copied by cp.async:
+ *   8 KV heads, group 4, head 128:  2,048 rows 308 (298)    8,192 rows 461 (433)    2,048 rows behind 30,720 keys 512
+ * (479) 2 KV heads, group 8, head 256:  8,192 rows 321 (302; totals four bytes at a time in the output: 232) 3 KV
+ * heads, group 3, head 64:   8,192 rows 306 (300) Registers: 232 a thread that computes, 40 for one that copies; with
+ * 24 the copying warp spills. Dropped: descriptors from a warpgroup number that the compiler does not know to be
+ * uniform (32 registers more, spills in the loop at head 256). Not tried: Q in registers, the next tile's Q under the
+ * last block. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/attention_prefill.h"
 #include "cuda/kernels/pages.cuh"

@@ -78,13 +78,7 @@ template <int KIND, int NT, int AHEAD, bool GATHER> WR_DEVICE void lean(const wr
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) wr_tile_load<KIND>(ring[i], next + i * BYTES, lane);
     }
-    if (!GATHER) {
-        /* While the kernel before ends, memory brings the block's first row tiles nearer. */
-        const int first = b.block * p.group_tiles, n = min(p.group_tiles, row_tiles - first);
-        if (threadIdx.x == 0 && n > 0)
-            wr_prefetch_l2(b.w + (i64)first * p.k_tiles * BYTES, (u32)(n * (int)p.k_tiles * BYTES));
-        wr_grid_wait();
-    }
+    if (!GATHER) wr_grid_wait();
     const int pitch = (int)p.k_tiles * 2 * WR_TILE_COLS + 16, m = b.m;
     float *sums = (float *)(shared + ((m * pitch + 127) & ~127));
     lean_stage(p, b, shared, pitch);

@@ -425,11 +425,11 @@ static void far_pages(void) {
     for (int i = 0; i < 2; i++) {
         weir_array *x = weir_reshape(values(g, 10 * i, STEP), 3, (int64_t[]){STEP, HEADS, WIDTH});
         x = weir_concat((weir_array *[]){x, x}, 2, 0);
-        kv[i] = wr_kv_write(wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, pages[i]), x, table, seq, place);
+        kv[i] = wr_kv_write(wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, pages[i]), x, table, seq, place, true);
     }
     weir_array *q = weir_reshape(values(g, 1000, 2 * STEP), 3, (int64_t[]){STEP, QUERIES, WIDTH});
     q = weir_concat((weir_array *[]){q, q}, 2, 0);
-    wr_attention_args a = {.scale = 0.01f, .causal = true};
+    wr_attention_args a = {.scale = 0.01f, .causal = true, .tiled = true, .value_dim = WIDTH};
     weir_array *y = wr_paged_attention(q, kv[0], kv[1], table, seq, place, NULL, &a);
     wr_program *program = run_program(name, &y, 1);
     weir_graph_free(g);

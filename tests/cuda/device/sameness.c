@@ -3,6 +3,7 @@
  * drawn; with the prompt whole and in chunks; with keys and values written a row a step, as decoding does, and by
  * prefill; in steps of few rows behind many keys, as guesses are verified; preempted and resumed; as graphs and kernel
  * by kernel. */
+#include "array/kv.h"
 #include "device.h"
 #include "engine/internal.h"
 
@@ -215,8 +216,11 @@ static bool check_rows(weir_engine *engine, int64_t rows, int group, const reque
 static uint64_t hash_pages(weir_engine *engine, const weir_seq *seq, int64_t end) {
     const wr_hyper *h = &engine->model->hyper;
     const wr_kv *kv = &engine->kv;
-    size_t token = (size_t)(h->n_kv_heads * h->head_dim) * weir_dtype_bytes(engine->options.kv_dtype);
-    char *page = malloc(WR_PAGE_TOKENS * token);
+    int64_t columns = wr_model_kv_columns(engine->model);
+    bool tiled = engine->model->backend->tiles_pages;
+    size_t element = weir_dtype_bytes(engine->options.kv_dtype);
+    size_t page_bytes = WR_PAGE_TOKENS * (size_t)(h->n_kv_heads * columns) * element;
+    char *page = malloc(page_bytes);
     uint64_t hash = 0xcbf29ce484222325u;
     if (!page) exit(1);
     for (int64_t i = 0; i < 2 * h->n_layers; i++) {
@@ -227,9 +231,14 @@ static uint64_t hash_pages(weir_engine *engine, const weir_seq *seq, int64_t end
              at += n) {
             n = WR_PAGE_TOKENS - at % WR_PAGE_TOKENS;
             if (n > end - at) n = end - at;
-            int64_t place = (int64_t)table[at / WR_PAGE_TOKENS] * WR_PAGE_TOKENS + at % WR_PAGE_TOKENS;
-            MUST(wr_device_download(engine->device, page, memory + (size_t)place * token, (size_t)n * token, err));
-            hash = hash_bytes(hash, page, (size_t)n * token);
+            size_t place = (size_t)table[at / WR_PAGE_TOKENS] * page_bytes;
+            MUST(wr_device_download(engine->device, page, memory + place, page_bytes, err));
+            for (int64_t pos = at % WR_PAGE_TOKENS; pos < at % WR_PAGE_TOKENS + n; pos++)
+                for (int64_t k = 0; k < h->n_kv_heads * h->head_dim; k += 8) { /* eights lie together */
+                    int64_t row = wr_kv_row(tiled, 0, pos, k / h->head_dim, WR_PAGE_TOKENS, h->n_kv_heads, columns);
+                    row += wr_kv_column(tiled, pos, k % h->head_dim);
+                    hash = hash_bytes(hash, page + (size_t)row * element, 8 * element);
+                }
         }
     }
     free(page);
