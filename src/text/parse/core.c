@@ -130,7 +130,7 @@ static wr_step step_text(wr_parser *p, uint8_t c) {
         try_call(p, opener, NULL);
         return WR_AGAIN;
     }
-    if (opener && !opener->bare && (!p->reasoning || p->family->special)) {
+    if (opener && !opener->bare && (!p->reasoning || p->family->ends_reasoning)) {
         try_call(p, opener, opener->marker);
     } else if (pair && p->marker_closes[k] && p->reasoning == pair) {
         wr_reasoning_end(p);
@@ -138,6 +138,8 @@ static wr_step step_text(wr_parser *p, uint8_t c) {
         wr_reasoning_begin(p, pair);
     } else if (opener || (pair && !(p->reasoning == pair && p->fresh))) {
         wr_put_text(p, p->markers[k], strlen(p->markers[k]));
+    } else if (!pair && p->reasoning) { /* the answer is announced */
+        wr_reasoning_end(p);
     } /* else it only structures, or opens again what the prompt has opened */
     return WR_GONE;
 }
@@ -219,6 +221,7 @@ void wr_call_between(wr_parser *p) {
 /* ---- Between calls -------------------------------------------------------- */
 
 static bool separates(const wr_parser *p, uint8_t c) {
+    if (c == ']' && !p->list) return false;
     return is_space(c) || (c && p->family->separators && strchr(p->family->separators, c));
 }
 
@@ -234,7 +237,10 @@ static wr_step step_between(wr_parser *p, uint8_t c) {
         uint8_t next = (uint8_t)p->finder.spill[i];
         if (separates(p, next)) {
             wr_bytes_byte(&p->held, next);
-            if (next == ']') p->list = false;
+            if (next == ']') { /* it closes what was opened */
+                p->list = false;
+                p->held.n = 0;
+            }
             continue;
         }
         /* No longer between calls: what was read ahead is read again by the call that begins here, or as text. */
@@ -294,6 +300,7 @@ static bool only_structure(const wr_parser *p) {
 
 void wr_parser_finish(wr_parser *p, bool truncated) {
     if (p->held.failed || p->name.failed || p->value.failed) return;
+    bool drop = false; /* what is held and in the finder's window only structures */
     if (p->where == WR_IN_CALL) {
         (p->family->whole ? p->family->whole : p->opener->syntax)->finish(p);
         if (p->call_open) {
@@ -301,14 +308,18 @@ void wr_parser_finish(wr_parser *p, bool truncated) {
             p->where = WR_BETWEEN;
         } else if (p->held.n) {
             if (truncated) p->incomplete = true;
-            if (truncated && only_structure(p)) p->held.n = 0;
+            drop = truncated && only_structure(p);
             p->finder.n = 0; /* what is in its window is held as well */
         }
     }
-    bool drop = p->where == WR_BETWEEN && p->finder.n == 0;
-    for (size_t i = 0; i < p->held.n && drop; i++) drop = is_space((uint8_t)p->held.data[i]);
-    if (!drop) wr_put_text(p, p->held.data, p->held.n);
-    wr_put_text(p, p->finder.window, p->finder.n);
+    if (p->where == WR_BETWEEN) {
+        drop = truncated || p->finder.n == 0;
+        for (size_t i = 0; i < p->held.n && drop && !truncated; i++) drop = is_space((uint8_t)p->held.data[i]);
+    }
+    if (!drop) {
+        wr_put_text(p, p->held.data, p->held.n);
+        wr_put_text(p, p->finder.window, p->finder.n);
+    }
     flush_newlines(p);
     wr_emit(p, (weir_output_event){
                    .kind = WEIR_OUTPUT_FINISH, .call = p->n_calls, .complete = !p->incomplete && !p->reasoning});

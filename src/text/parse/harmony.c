@@ -29,16 +29,10 @@ static void head_begins(wr_parser *p, const char *marker) {
     p->finder.n = 0;
 }
 
-static void text_begins(wr_parser *p) {
-    if (p->reasoning) wr_reasoning_end(p);
-    p->fresh = false;
+/* What is held is no head: text, of the message before it. */
+static void head_fails(wr_parser *p) {
     p->call.state = TEXT;
     p->finder.n = 0;
-}
-
-/* What is held is no head: text. */
-static void head_fails(wr_parser *p) {
-    text_begins(p);
     wr_put_text(p, p->held.data, p->held.n);
     p->held.n = 0;
 }
@@ -85,7 +79,10 @@ static void message_begins(wr_parser *p) {
     const char *to = find_last(head, p->held.n, "to=", &n_to);
     const char *channel = find_last(head, p->held.n, "<|channel|>", &n_channel);
     if (is_word(to, n_to, "assistant") || is_word(to, n_to, "user") || is_word(to, n_to, "all")) to = NULL;
-    text_begins(p);
+    if (p->reasoning) wr_reasoning_end(p);
+    p->fresh = false;
+    p->call.state = TEXT;
+    p->finder.n = 0;
     if (to && n_to && p->calls_on) {
         if (n_to > skip && memcmp(to, prefix, skip) == 0) {
             to += skip;
@@ -107,12 +104,15 @@ static void message_begins(wr_parser *p) {
     p->held.n = 0;
 }
 
+/* The marker ends[k] ends a message. It is held: only if no head follows was it text. */
 static void message_ends(wr_parser *p, int k) {
-    if (p->reasoning) wr_reasoning_end(p);
-    p->fresh = false;
     p->finder.n = p->held.n = 0;
     p->call = (wr_call){.state = AFTER};
-    if (k >= FIRST_HEAD_END) head_begins(p, ends[k]);
+    if (k >= FIRST_HEAD_END) {
+        head_begins(p, ends[k]);
+    } else {
+        wr_bytes_put(&p->held, ends[k]);
+    }
 }
 
 static wr_step step_head(wr_parser *p, uint8_t c) {
@@ -143,8 +143,9 @@ static wr_step step_head(wr_parser *p, uint8_t c) {
         head_begins(p, markers[START]);
         break;
     default: /* an end without a message */
+        p->held.n -= marker_bytes < p->held.n ? marker_bytes : p->held.n;
         head_fails(p);
-        message_ends(p, 0);
+        message_ends(p, k - END);
         break;
     }
     return WR_GONE;
@@ -163,6 +164,7 @@ static wr_step step_call(wr_parser *p, uint8_t c) {
     if (end == WR_ARGS_MORE) return WR_GONE;
     wr_call_end(p, true, wr_args_close(p));
     message_ends(p, end == WR_ARGS_MARKER ? k : 0);
+    if (p->call.state == AFTER) p->held.n = 0; /* a call has ended for certain */
     return WR_GONE;
 }
 

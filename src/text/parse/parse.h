@@ -48,8 +48,9 @@ typedef struct wr_call_markers {
     const char *name_end[3]; /* each ends the name */
     const char *id_end;      /* named: between name and this stands an id */
     const char *key_open, *key_end, *tag_end, *value_open;
-    const char *value_end[4]; /* the first `n_value_end` end the value; the others end it too, and are read again */
-    int n_value_end;
+    /* Each ends a value: the first of a list whole, the others up to their last tag, which is read again. line_end: for
+     * values that begin with a line break (which is not part of them). */
+    const char *value_end[3], *line_end[5];
     const char *close; /* ends a call */
     const char *quote; /* held: around strings */
     unsigned flags;
@@ -88,7 +89,7 @@ typedef struct wr_family {
     const char *noise[6];            /* markers that only structure */
     const wr_pair *reasoning;        /* its own reasoning markers, beside <think> */
     bool trim;                       /* line breaks around calls belong to the format */
-    bool special;                    /* the markers are control tokens: they end the reasoning too */
+    bool ends_reasoning;             /* a call may come before the reasoning was closed, and ends it */
     const wr_syntax *whole;          /* reads everything, not only calls (harmony) */
 } wr_family;
 
@@ -132,6 +133,7 @@ typedef struct wr_call {
     bool begun;                   /* wr_call_begin was done */
     bool has_name, valid;         /* valid: the arguments so far are */
     bool string;                  /* tagged: the value is passed on as a string while it comes */
+    bool lines;                   /* tagged: it began with a line break */
     size_t n_values;              /* tagged */
     size_t at, args_at, args_end; /* in p->held */
     unsigned types;

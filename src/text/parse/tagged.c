@@ -90,6 +90,11 @@ static wr_step step_tag(wr_parser *p, uint8_t c) {
     }
     if (k < 0) return WR_HELD;
     if (p->call.state == NAME_TAG) {
+        if (p->value.n && p->value.data[p->value.n - 1] == '/') { /* a tag that closes itself */
+            if (!begin(p)) return wr_call_fail(p, 0);
+            end(p);
+            return WR_GONE;
+        }
         p->value.n = 0;
         p->call.state = BODY;
     } else {
@@ -235,17 +240,14 @@ static wr_step step_value(wr_parser *p, uint8_t c) {
     if (p->call.at == 0) { /* nothing of the value was read */
         p->call.at = 1;
         value_begins(p);
-        if (c == '\n' && m->flags & WR_CALL_TRIMMED) {
-            /* It is not part of the value, but may be part of the marker that ends it. */
-            wr_find(&p->finder, m->value_end, 4, c);
-            if (p->finder.n) p->call.at = 2;
-            return WR_GONE;
-        }
+        p->call.lines = c == '\n' && m->line_end[0];
+        if (p->call.lines) p->call.at = 2;
     }
-    int k = wr_find(&p->finder, m->value_end, 4, c);
+    const char *const *ends = p->call.lines ? m->line_end : m->value_end;
+    int k = wr_find(&p->finder, ends, p->call.lines ? 5 : 3, c);
     const char *text = p->finder.spill;
     size_t n = p->finder.n_spill;
-    if (p->call.at == 2 && n) { /* the line break did not begin a marker */
+    if (p->call.at == 2 && n) { /* the first line break began no marker */
         p->call.at = 1;
         text++;
         n--;
@@ -253,9 +255,8 @@ static wr_step step_value(wr_parser *p, uint8_t c) {
     if (n) value_text(p, text, n);
     if (k < 0) return WR_GONE;
     value_ends(p);
-    if (k >= m->n_value_end) return again_in(p, BODY, m->value_end[k]);
     p->call.state = BODY;
-    return WR_GONE;
+    return k == 0 ? WR_GONE : again_in(p, BODY, strrchr(ends[k], '<'));
 }
 
 /* JSON in the place of the parameters. */
