@@ -359,9 +359,10 @@ static wr_converted bare_value(cursor *c) {
     while (c->at < c->end && !strchr(",{}[]", *c->at)) c->at++;
     size_t n = (size_t)(c->at - begin);
     while (n && is_space(begin[n - 1])) n--;
+    cursor word = {.at = begin, .end = begin + n, .out = c->out};
     if (wr_json_is_valid(begin, n, NULL)) {
         wr_bytes_add(c->out, begin, n);
-    } else {
+    } else if (!take_constant(&word)) {
         wr_bytes_byte(c->out, '"');
         wr_bytes_escaped(c->out, begin, n);
         wr_bytes_byte(c->out, '"');

@@ -20,7 +20,7 @@ static int match(const wr_finder *f, const char *const *markers, size_t n) {
     return part;
 }
 
-int wr_find(wr_finder *f, const char *const *markers, size_t n, uint8_t c) {
+int wr_marker_find(wr_finder *f, const char *const *markers, size_t n, uint8_t c) {
     f->n_spill = 0;
     f->window[f->n++] = (char)c;
     while (f->n) {
@@ -33,7 +33,7 @@ int wr_find(wr_finder *f, const char *const *markers, size_t n, uint8_t c) {
     return -1;
 }
 
-void wr_family_ends(const wr_family *f, const char **ends) {
+void wr_output_format_ends(const wr_output_format *f, const char **ends) {
     for (int i = 0; i < WR_CLOSERS; i++) ends[i] = f->closers[i];
     for (int i = 0; i < WR_OPENERS; i++) ends[WR_CLOSERS + i] = f->openers[i].bare ? NULL : f->openers[i].marker;
 }
@@ -58,12 +58,12 @@ static weir_output_kind text_kind(const wr_parser *p) {
 }
 
 static void flush_newlines(wr_parser *p) {
-    for (; p->newlines; p->newlines--) wr_emit_delta(p, text_kind(p), "\n", 1);
+    for (; p->newlines; p->newlines--) wr_output_delta(p, text_kind(p), "\n", 1);
 }
 
-void wr_put_text(wr_parser *p, const char *text, size_t n) {
+void wr_output_text(wr_parser *p, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
-        bool holds = p->reasoning || p->family->trim || p->blank;
+        bool holds = p->reasoning || p->format->trim || p->blank;
         if (text[i] == '\n' && (p->fresh || holds)) {
             if (!p->fresh) p->newlines++;
             i++;
@@ -72,7 +72,7 @@ void wr_put_text(wr_parser *p, const char *text, size_t n) {
         const char *stop = holds ? memchr(text + i, '\n', n - i) : NULL;
         size_t run = (stop ? (size_t)(stop - text) : n) - i;
         flush_newlines(p);
-        wr_emit_delta(p, text_kind(p), text + i, run);
+        wr_output_delta(p, text_kind(p), text + i, run);
         p->fresh = false;
         if (!p->reasoning) {
             for (size_t k = i; k < i + run && p->may_think; k++) p->may_think = is_space((uint8_t)text[k]);
@@ -82,10 +82,10 @@ void wr_put_text(wr_parser *p, const char *text, size_t n) {
     }
 }
 
-void wr_parser_set_markers(wr_parser *p, const wr_pair *const *pairs, size_t n_pairs) {
+void wr_output_set_markers(wr_parser *p, const wr_pair *const *pairs, size_t n_pairs) {
     size_t n = 0;
     for (size_t i = 0; p->calls_on && i < WR_OPENERS; i++) {
-        const wr_opener *opener = &p->family->openers[i];
+        const wr_opener *opener = &p->format->openers[i];
         if (!opener->marker) continue;
         p->markers[n] = opener->marker;
         p->marker_opener[n++] = opener;
@@ -97,8 +97,8 @@ void wr_parser_set_markers(wr_parser *p, const wr_pair *const *pairs, size_t n_p
             p->marker_pair[n++] = pairs[i];
         }
     }
-    for (size_t i = 0; i < sizeof p->family->noise / sizeof *p->family->noise; i++) {
-        if (p->family->noise[i]) p->markers[n++] = p->family->noise[i];
+    for (size_t i = 0; i < sizeof p->format->noise / sizeof *p->format->noise; i++) {
+        if (p->format->noise[i]) p->markers[n++] = p->format->noise[i];
     }
     wr_assert(n <= WR_MARKERS);
     p->n_markers = n;
@@ -118,9 +118,9 @@ static void try_call(wr_parser *p, const wr_opener *opener, const char *marker) 
     }
 }
 
-static wr_step step_text(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, p->markers, p->n_markers, c);
-    if (p->finder.n_spill) wr_put_text(p, p->finder.spill, p->finder.n_spill);
+static wr_output_step step_text(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, p->markers, p->n_markers, c);
+    if (p->finder.n_spill) wr_output_text(p, p->finder.spill, p->finder.n_spill);
     if (k < 0) return WR_GONE;
     const wr_opener *opener = p->marker_opener[k];
     const wr_pair *pair = p->marker_pair[k];
@@ -130,14 +130,14 @@ static wr_step step_text(wr_parser *p, uint8_t c) {
         try_call(p, opener, NULL);
         return WR_AGAIN;
     }
-    if (opener && !opener->bare && (!p->reasoning || p->family->ends_reasoning)) {
+    if (opener && !opener->bare && (!p->reasoning || p->format->ends_reasoning)) {
         try_call(p, opener, opener->marker);
-    } else if (pair && p->marker_closes[k] && p->reasoning == pair) {
-        wr_reasoning_end(p);
+    } else if (pair && p->marker_closes[k] && (p->reasoning == pair || (!p->reasoning && p->blank))) {
+        wr_reasoning_end(p); /* of what was never opened, when nothing stands before it */
     } else if (pair && !p->marker_closes[k] && !p->reasoning && (p->may_think || pair->anywhere)) {
         wr_reasoning_begin(p, pair);
     } else if (opener || (pair && !(p->reasoning == pair && p->fresh))) {
-        wr_put_text(p, p->markers[k], strlen(p->markers[k]));
+        wr_output_text(p, p->markers[k], strlen(p->markers[k]));
     } else if (!pair && p->reasoning) { /* the answer is announced */
         wr_reasoning_end(p);
     } /* else it only structures, or opens again what the prompt has opened */
@@ -146,28 +146,28 @@ static wr_step step_text(wr_parser *p, uint8_t c) {
 
 /* ---- Calls ---------------------------------------------------------------- */
 
-void wr_again(wr_parser *p, const char *text, size_t n) {
+void wr_output_again(wr_parser *p, const char *text, size_t n) {
     char copy[2 * WR_MARKER_BYTES]; /* text may lie in what the steps change */
     wr_assert(n <= sizeof copy);
     memcpy(copy, text, n);
-    for (size_t i = 0; i < n; i++) wr_parser_step(p, (uint8_t)copy[i]);
+    for (size_t i = 0; i < n; i++) wr_output_byte(p, (uint8_t)copy[i]);
 }
 
-wr_step wr_call_fail(wr_parser *p, size_t n) {
+wr_output_step wr_call_fail(wr_parser *p, size_t n) {
     char last[2 * WR_MARKER_BYTES];
     wr_assert(n <= sizeof last);
     if (n > p->held.n) n = p->held.n; /* out of memory */
     if (n) memcpy(last, p->held.data + p->held.n - n, n);
-    wr_put_text(p, p->held.data, p->held.n - n);
+    wr_output_text(p, p->held.data, p->held.n - n);
     p->held.n = 0;
     p->finder.n = 0;
     p->where = WR_IN_TEXT;
-    wr_again(p, last, n);
+    wr_output_again(p, last, n);
     return WR_AGAIN;
 }
 
-wr_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k) {
-    *k = wr_find(&p->finder, markers, n, c);
+wr_output_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k) {
+    *k = wr_marker_find(&p->finder, markers, n, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         if (is_space((uint8_t)p->finder.spill[i])) continue;
         /* All but c is held already. */
@@ -187,26 +187,25 @@ bool wr_call_begin(wr_parser *p) {
     p->newlines = 0;
     p->held.n = 0;
     p->call.begun = p->call_open = true;
-    wr_emit(p, (weir_output_event){.kind = WEIR_OUTPUT_CALL,
-                                   .call = p->n_calls,
-                                   .name = p->name.data,
-                                   .name_bytes = p->name.n,
-                                   .id = p->id.data,
-                                   .id_bytes = p->id.n});
+    wr_output_emit(p, (weir_output_event){.kind = WEIR_OUTPUT_CALL,
+                                          .call = p->n_calls,
+                                          .name = p->name.data,
+                                          .name_bytes = p->name.n,
+                                          .id = p->id.data,
+                                          .id_bytes = p->id.n});
     p->id.n = 0;
     return true;
 }
 
-void wr_call_arguments(wr_parser *p, const char *text, size_t n) { wr_emit_delta(p, WEIR_OUTPUT_ARGUMENTS, text, n); }
+void wr_call_arguments(wr_parser *p, const char *text, size_t n) { wr_output_delta(p, WEIR_OUTPUT_ARGUMENTS, text, n); }
 
 void wr_call_end(wr_parser *p, bool complete, bool valid) {
-    wr_emit(p, (weir_output_event){.kind = WEIR_OUTPUT_CALL_END,
-                                   .call = p->n_calls,
-                                   .complete = complete,
-                                   .valid = valid,
-                                   .id = p->id.data,
-                                   .id_bytes = p->id.n});
-    if (!complete) p->incomplete = true;
+    wr_output_emit(p, (weir_output_event){.kind = WEIR_OUTPUT_CALL_END,
+                                          .call = p->n_calls,
+                                          .complete = complete,
+                                          .valid = valid,
+                                          .id = p->id.data,
+                                          .id_bytes = p->id.n});
     p->n_calls++;
     p->call_open = false;
 }
@@ -222,17 +221,18 @@ void wr_call_between(wr_parser *p) {
 
 static bool separates(const wr_parser *p, uint8_t c) {
     if (c == ']' && !p->list) return false;
-    return is_space(c) || (c && p->family->separators && strchr(p->family->separators, c));
+    return is_space(c) || (c && p->format->separators && strchr(p->format->separators, c));
 }
 
-static wr_step step_between(wr_parser *p, uint8_t c) {
-    enum { CLOSE = WR_ENDS, ALL };
-    const wr_family *f = p->family;
+static wr_output_step step_between(wr_parser *p, uint8_t c) {
+    enum { CLOSE = WR_ENDS, NEXT, ALL };
+    const wr_output_format *f = p->format;
     const wr_syntax *syntax = p->opener->syntax;
     const char *markers[ALL];
-    wr_family_ends(f, markers);
+    wr_output_format_ends(f, markers);
     markers[CLOSE] = p->opener->call ? p->opener->call->close : NULL;
-    int k = wr_find(&p->finder, markers, ALL, c);
+    markers[NEXT] = p->opener->call && p->opener->section ? p->opener->call->open : NULL;
+    int k = wr_marker_find(&p->finder, markers, ALL, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         uint8_t next = (uint8_t)p->finder.spill[i];
         if (separates(p, next)) {
@@ -253,11 +253,11 @@ static wr_step step_between(wr_parser *p, uint8_t c) {
         if (syntax->begins && syntax->begins(p, next)) {
             try_call(p, p->opener, NULL);
         } else {
-            wr_put_text(p, p->held.data, p->held.n);
+            wr_output_text(p, p->held.data, p->held.n);
             p->held.n = 0;
             p->where = WR_IN_TEXT;
         }
-        wr_again(p, rest, n + n_more);
+        wr_output_again(p, rest, n + n_more);
         return WR_GONE;
     }
     if (k < 0) return WR_GONE;
@@ -267,20 +267,24 @@ static wr_step step_between(wr_parser *p, uint8_t c) {
         p->where = WR_IN_TEXT;
     } else if (k < CLOSE) {
         try_call(p, &f->openers[k - WR_CLOSERS], markers[k]);
+    } else if (k == NEXT) {
+        wr_bytes_put(&p->held, markers[k]);
+        try_call(p, p->opener, NULL);
+        p->call.in_section = true;
     }
     return WR_GONE;
 }
 
-void wr_parser_step(wr_parser *p, uint8_t c) {
+void wr_output_byte(wr_parser *p, uint8_t c) {
     for (;;) {
         /* What lacks a part of its text must not be looked at. */
         if (p->held.failed || p->name.failed || p->value.failed) p->failed = WEIR_E_MEMORY;
         if (p->failed != WEIR_OK) return;
-        wr_step done = WR_GONE;
+        wr_output_step done = WR_GONE;
         switch (p->where) {
         case WR_IN_TEXT: done = step_text(p, c); break;
         case WR_BETWEEN: done = step_between(p, c); break;
-        case WR_IN_CALL: done = (p->family->whole ? p->family->whole : p->opener->syntax)->step(p, c); break;
+        case WR_IN_CALL: done = (p->format->whole ? p->format->whole : p->opener->syntax)->step(p, c); break;
         }
         if (done == WR_HELD) wr_bytes_byte(&p->held, c);
         if (done != WR_AGAIN) return;
@@ -291,20 +295,21 @@ void wr_parser_step(wr_parser *p, uint8_t c) {
 
 /* What is held only announces: a marker and nothing behind it, or the head of a message. */
 static bool only_structure(const wr_parser *p) {
-    if (p->family->whole) return p->held.n && p->held.data[0] == '<';
+    if (p->format->whole) return p->held.n && p->held.data[0] == '<';
     if (!p->opener->marker || p->opener->bare) return false;
     size_t n = strlen(p->opener->marker);
     while (n < p->held.n && is_space((uint8_t)p->held.data[n])) n++;
     return n == p->held.n;
 }
 
-void wr_parser_finish(wr_parser *p, bool truncated) {
+void wr_output_end(wr_parser *p, bool truncated) {
     if (p->held.failed || p->name.failed || p->value.failed) return;
     bool drop = false; /* what is held and in the finder's window only structures */
     if (p->where == WR_IN_CALL) {
-        (p->family->whole ? p->family->whole : p->opener->syntax)->finish(p);
+        (p->format->whole ? p->format->whole : p->opener->syntax)->finish(p);
         if (p->call_open) {
             wr_call_end(p, false, p->call.valid);
+            p->incomplete = true;
             p->where = WR_BETWEEN;
         } else if (p->held.n) {
             if (truncated) p->incomplete = true;
@@ -317,10 +322,12 @@ void wr_parser_finish(wr_parser *p, bool truncated) {
         for (size_t i = 0; i < p->held.n && drop && !truncated; i++) drop = is_space((uint8_t)p->held.data[i]);
     }
     if (!drop) {
-        wr_put_text(p, p->held.data, p->held.n);
-        wr_put_text(p, p->finder.window, p->finder.n);
+        wr_output_text(p, p->held.data, p->held.n);
+        wr_output_text(p, p->finder.window, p->finder.n);
     }
+    /* Behind the last call they belong to it. */
+    if (p->format->trim && p->n_calls && p->may_think && !p->reasoning) p->newlines = 0;
     flush_newlines(p);
-    wr_emit(p, (weir_output_event){
-                   .kind = WEIR_OUTPUT_FINISH, .call = p->n_calls, .complete = !p->incomplete && !p->reasoning});
+    wr_output_emit(p, (weir_output_event){
+                          .kind = WEIR_OUTPUT_FINISH, .call = p->n_calls, .complete = !p->incomplete && !p->reasoning});
 }

@@ -13,7 +13,7 @@ static weir_output_event *add_event(wr_parser *p, weir_output_event event, size_
         p->failed = WEIR_E_MEMORY;
         return NULL;
     }
-    p->at[p->n_events] = (struct wr_event_at){.text = text_at};
+    p->at[p->n_events] = (struct wr_output_event_at){.text = text_at};
     p->events[p->n_events] = event;
     return &p->events[p->n_events++];
 }
@@ -41,18 +41,18 @@ static void flush_tail(wr_parser *p) {
     p->n_tail = 0;
 }
 
-void wr_emit_delta(wr_parser *p, weir_output_kind kind, const char *text, size_t n) {
+void wr_output_delta(wr_parser *p, weir_output_kind kind, const char *text, size_t n) {
     if (n == 0) return;
     if (p->n_tail) flush_tail(p);
     if (p->n_events == 0 || p->events[p->n_events - 1].kind != kind) begin_delta(p, kind);
     add_text(p, text, n);
 }
 
-void wr_emit(wr_parser *p, weir_output_event event) {
+void wr_output_emit(wr_parser *p, weir_output_event event) {
     flush_tail(p);
     weir_output_event *e = add_event(p, event, 0);
     if (!e) return;
-    struct wr_event_at *at = &p->at[p->n_events - 1];
+    struct wr_output_event_at *at = &p->at[p->n_events - 1];
     at->name = p->out.n;
     if (e->name_bytes) wr_bytes_add(&p->out, e->name, e->name_bytes);
     at->id = p->out.n;
@@ -70,7 +70,8 @@ static size_t incomplete_bytes(const char *text, size_t n) {
     return 0;
 }
 
-weir_status wr_events_close(wr_parser *p, bool last, const weir_output_event **events, size_t *n, weir_error *err) {
+weir_status wr_output_events_close(wr_parser *p, bool last, const weir_output_event **events, size_t *n,
+                                   weir_error *err) {
     *events = NULL;
     *n = 0;
     if (p->out.failed || p->held.failed || p->name.failed || p->id.failed || p->key.failed || p->value.failed)
@@ -98,7 +99,7 @@ weir_status wr_events_close(wr_parser *p, bool last, const weir_output_event **e
     return WEIR_OK;
 }
 
-void wr_events_clear(wr_parser *p) {
+void wr_output_events_clear(wr_parser *p) {
     p->n_events = 0;
     p->out.n = 0;
 }

@@ -33,7 +33,7 @@ static void head_begins(wr_parser *p, const char *marker) {
 static void head_fails(wr_parser *p) {
     p->call.state = TEXT;
     p->finder.n = 0;
-    wr_put_text(p, p->held.data, p->held.n);
+    wr_output_text(p, p->held.data, p->held.n);
     p->held.n = 0;
 }
 
@@ -54,50 +54,83 @@ static bool head_may_begin(const wr_parser *p) {
     return memcmp(text + i, to, compared) == 0 && !memchr(text + i, '\n', left);
 }
 
-/* The value behind the last `what` in the head; NULL if there is none. */
-static const char *find_last(const char *head, size_t n, const char *what, size_t *bytes) {
-    size_t skip = strlen(what), end;
-    for (size_t i = n >= skip ? n - skip + 1 : 0; i-- > 0;) {
-        if (memcmp(head + i, what, skip) != 0) continue;
-        i += skip;
-        for (end = i; end < n && !is_space((uint8_t)head[end]) && head[end] != '<'; end++) continue;
-        *bytes = end - i;
-        return head + i;
-    }
-    return NULL;
-}
-
 static bool is_word(const char *text, size_t n, const char *word) {
     return text && strlen(word) == n && memcmp(text, word, n) == 0;
+}
+
+static bool is_one_of(const char *text, size_t n, const char *const *words) {
+    while (*words && !is_word(text, n, *words)) words++;
+    return *words;
+}
+
+static bool begins_with(const char *text, size_t n, const char *what) {
+    return n >= strlen(what) && memcmp(text, what, strlen(what)) == 0;
+}
+
+/* What a head says. Views; NULL where it does not. */
+typedef struct head {
+    const char *to, *channel;
+    size_t to_bytes, channel_bytes;
+} head;
+
+/* False when a word stands in it that no head has: it would be lost. */
+static bool read_head(const char *text, size_t n, head *h) {
+    static const char *const roles[] = {"assistant", "user", "system", "developer", "tool", NULL};
+    static const char *const channels[] = {"analysis", "commentary", "final", NULL};
+    static const char *const types[] = {"json", "code", "text", NULL};
+    const char *const *may_come = roles;
+    *h = (head){0};
+    for (size_t i = 0, end; i < n; i = end) {
+        end = i + 1;
+        if (is_space((uint8_t)text[i])) continue;
+        int k = 0;
+        while (k < N_MARKERS && !begins_with(text + i, n - i, markers[k])) k++;
+        if (k < N_MARKERS) {
+            end = i + strlen(markers[k]);
+            may_come = k == START ? roles : k == CHANNEL ? channels : types;
+            continue;
+        }
+        while (end < n && !is_space((uint8_t)text[end]) && text[end] != '<') end++;
+        if (end - i >= 3 && memcmp(text + i, "to=", 3) == 0 && !h->to) {
+            h->to = text + i + 3;
+            h->to_bytes = end - i - 3;
+        } else if (may_come && is_one_of(text + i, end - i, may_come)) {
+            if (may_come == channels) {
+                h->channel = text + i;
+                h->channel_bytes = end - i;
+            }
+            may_come = may_come == channels ? types : NULL;
+        } else {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The head is held, without the <|message|> that ended it. */
 static void message_begins(wr_parser *p) {
     static const char prefix[] = "functions.";
-    const char *head = p->held.data;
-    size_t n_to = 0, n_channel = 0, skip = sizeof prefix - 1;
-    const char *to = find_last(head, p->held.n, "to=", &n_to);
-    const char *channel = find_last(head, p->held.n, "<|channel|>", &n_channel);
-    if (is_word(to, n_to, "assistant") || is_word(to, n_to, "user") || is_word(to, n_to, "all")) to = NULL;
+    const size_t skip = sizeof prefix - 1;
+    head h;
+    if (!read_head(p->held.data, p->held.n, &h) || (h.to_bytes && !p->calls_on)) {
+        wr_bytes_put(&p->held, markers[MESSAGE]);
+        head_fails(p);
+        return;
+    }
     if (p->reasoning) wr_reasoning_end(p);
     p->fresh = false;
     p->call.state = TEXT;
     p->finder.n = 0;
-    if (to && n_to && p->calls_on) {
-        if (n_to > skip && memcmp(to, prefix, skip) == 0) {
-            to += skip;
-            n_to -= skip;
-        }
-        p->call = (wr_call){.state = CALL};
+    static const char *const nobody[] = {"assistant", "user", "all", NULL};
+    if (h.to_bytes && !is_one_of(h.to, h.to_bytes, nobody)) {
+        bool function = h.to_bytes > skip && memcmp(h.to, prefix, skip) == 0;
         p->name.n = p->id.n = 0;
-        wr_bytes_add(&p->name, to, n_to);
+        wr_bytes_add(&p->name, h.to + (function ? skip : 0), h.to_bytes - (function ? skip : 0));
+        p->call = (wr_call){.state = CALL};
         if (wr_call_begin(p)) return;
-        p->call.state = TEXT;
-    }
-    if (to && n_to) {
-        wr_bytes_put(&p->held, markers[MESSAGE]);
+        wr_bytes_put(&p->held, markers[MESSAGE]); /* a name of too many bytes */
         head_fails(p);
-    } else if (is_word(channel, n_channel, "analysis") && p->reasoning_on) {
+    } else if (is_word(h.channel, h.channel_bytes, "analysis") && p->reasoning_on) {
         wr_reasoning_begin(p, &analysis);
         p->fresh = false;
     }
@@ -115,8 +148,8 @@ static void message_ends(wr_parser *p, int k) {
     }
 }
 
-static wr_step step_head(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, markers, N_MARKERS, c);
+static wr_output_step step_head(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, markers, N_MARKERS, c);
     wr_bytes_byte(&p->held, c);
     if (k < 0) {
         if (p->held.n > HEAD_BYTES || !head_may_begin(p)) {
@@ -125,7 +158,7 @@ static wr_step step_head(wr_parser *p, uint8_t c) {
             memcpy(window, p->finder.window, n);
             p->held.n -= n;
             head_fails(p);
-            wr_again(p, window, n);
+            wr_output_again(p, window, n);
         }
         return WR_GONE;
     }
@@ -151,39 +184,39 @@ static wr_step step_head(wr_parser *p, uint8_t c) {
     return WR_GONE;
 }
 
-static wr_step step_text(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, ends, N_ENDS, c);
-    if (p->finder.n_spill) wr_put_text(p, p->finder.spill, p->finder.n_spill);
+static wr_output_step step_text(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, ends, N_ENDS, c);
+    if (p->finder.n_spill) wr_output_text(p, p->finder.spill, p->finder.n_spill);
     if (k >= 0) message_ends(p, k);
     return WR_GONE;
 }
 
-static wr_step step_call(wr_parser *p, uint8_t c) {
+static wr_output_step step_call(wr_parser *p, uint8_t c) {
     int k = 0;
-    wr_args_end end = wr_args_step(p, c, ends, N_ENDS, &k);
-    if (end == WR_ARGS_MORE) return WR_GONE;
-    wr_call_end(p, true, wr_args_close(p));
-    message_ends(p, end == WR_ARGS_MARKER ? k : 0);
+    wr_arguments_end end = wr_arguments_step(p, c, ends, N_ENDS, &k);
+    if (end == WR_ARGUMENTS_MORE) return WR_GONE;
+    wr_call_end(p, true, wr_arguments_close(p));
+    message_ends(p, end == WR_ARGUMENTS_MARKER ? k : 0);
     if (p->call.state == AFTER) p->held.n = 0; /* a call has ended for certain */
     return WR_GONE;
 }
 
-static wr_step step_after(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, ends, N_ENDS, c);
+static wr_output_step step_after(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, ends, N_ENDS, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         wr_bytes_byte(&p->held, (uint8_t)p->finder.spill[i]);
         if (is_space((uint8_t)p->finder.spill[i]) && p->call.state == AFTER) continue;
         p->call.state = TEXT;
     }
     if (p->call.state == TEXT) {
-        wr_put_text(p, p->held.data, p->held.n);
+        wr_output_text(p, p->held.data, p->held.n);
         p->held.n = 0;
     }
     if (k >= 0) message_ends(p, k);
     return WR_GONE;
 }
 
-static wr_step step(wr_parser *p, uint8_t c) {
+static wr_output_step step(wr_parser *p, uint8_t c) {
     switch (p->call.state) {
     case HEAD: return step_head(p, c);
     case TEXT: return step_text(p, c);

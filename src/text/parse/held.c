@@ -27,7 +27,7 @@ static wr_converted convert(wr_parser *p) {
 }
 
 /* The call's last bracket is c. */
-static wr_step call_ends(wr_parser *p) {
+static wr_output_step call_ends(wr_parser *p) {
     if (convert(p) != WR_CONVERTED || !wr_call_begin(p)) return wr_call_fail(p, 0);
     wr_call_arguments(p, p->value.data, p->value.n);
     wr_call_end(p, true, true);
@@ -43,7 +43,7 @@ static void arguments_begin(wr_parser *p) {
 
 /* ---- Python --------------------------------------------------------------- */
 
-static wr_step python_head(wr_parser *p, uint8_t c) {
+static wr_output_step python_head(wr_parser *p, uint8_t c) {
     static const char module[] = "default_api.";
     wr_call *call = &p->call;
     if (call->state == OPEN) {
@@ -76,7 +76,7 @@ static wr_step python_head(wr_parser *p, uint8_t c) {
     return WR_HELD;
 }
 
-static wr_step python_arguments(wr_parser *p, uint8_t c) {
+static wr_output_step python_arguments(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
     if (call->at) { /* behind a backslash */
         call->at = 0;
@@ -117,7 +117,7 @@ static wr_step python_arguments(wr_parser *p, uint8_t c) {
 
 /* ---- Gemma ---------------------------------------------------------------- */
 
-static wr_step bare_head(wr_parser *p, uint8_t c) {
+static wr_output_step bare_head(wr_parser *p, uint8_t c) {
     static const char prefix[] = "call:";
     wr_call *call = &p->call;
     if (call->state == OPEN) {
@@ -137,10 +137,10 @@ static wr_step bare_head(wr_parser *p, uint8_t c) {
     return WR_HELD;
 }
 
-static wr_step bare_arguments(wr_parser *p, uint8_t c) {
+static wr_output_step bare_arguments(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
     const char *const markers[] = {p->opener->call->quote, call->quotes ? NULL : p->opener->call->close};
-    int k = wr_find(&p->finder, markers, 2, c);
+    int k = wr_marker_find(&p->finder, markers, 2, c);
     for (size_t i = 0; i < p->finder.n_spill && !call->quotes; i++) {
         char one = p->finder.spill[i];
         if (one == '{' || one == '[') call->depth++;
@@ -151,7 +151,7 @@ static wr_step bare_arguments(wr_parser *p, uint8_t c) {
     return k == 1 ? wr_call_fail(p, strlen(markers[1]) - 1) : WR_HELD;
 }
 
-static wr_step step(wr_parser *p, uint8_t c) {
+static wr_output_step step(wr_parser *p, uint8_t c) {
     if (p->call.state == ARGUMENTS) return is_python(p) ? python_arguments(p, c) : bare_arguments(p, c);
     return is_python(p) ? python_head(p, c) : bare_head(p, c);
 }

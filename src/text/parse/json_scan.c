@@ -51,7 +51,7 @@ bool wr_json_scan_in_string(const wr_json_scan *s) {
     }
 }
 
-static wr_json_end ended(wr_json_scan *s) {
+static wr_json_scan_end ended(wr_json_scan *s) {
     s->state = NEXT;
     return s->depth ? WR_JSON_MORE : WR_JSON_LAST;
 }
@@ -62,7 +62,7 @@ static bool in_array(const wr_json_scan *s) {
 }
 
 /* The first mistake is at c. */
-static wr_json_end broken(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end broken(wr_json_scan *s, uint8_t c) {
     bool in_string = wr_json_scan_in_string(s), escape = s->state == ESCAPE || s->state == KEY_ESCAPE;
     s->invalid = true;
     if (escape) {
@@ -73,7 +73,7 @@ static wr_json_end broken(wr_json_scan *s, uint8_t c) {
     return wr_json_scan_step(s, c);
 }
 
-static wr_json_end step_broken(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end step_broken(wr_json_scan *s, uint8_t c) {
     switch (c) {
     case '"': s->state = BROKEN_STRING; return WR_JSON_MORE;
     case '{':
@@ -88,7 +88,7 @@ static wr_json_end step_broken(wr_json_scan *s, uint8_t c) {
     }
 }
 
-static wr_json_end open_container(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end open_container(wr_json_scan *s, uint8_t c) {
     if (s->depth == WR_JSON_SCAN_DEPTH) return broken(s, c);
     uint32_t level = s->depth++;
     uint8_t bit = (uint8_t)(1u << level % 8);
@@ -102,12 +102,12 @@ static wr_json_end open_container(wr_json_scan *s, uint8_t c) {
     return WR_JSON_MORE;
 }
 
-static wr_json_end close_container(wr_json_scan *s) {
+static wr_json_scan_end close_container(wr_json_scan *s) {
     s->depth--;
     return ended(s);
 }
 
-static wr_json_end step_value(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end step_value(wr_json_scan *s, uint8_t c) {
     if (is_space(c)) return WR_JSON_MORE;
     if (c == ']' && s->state == FIRST_VALUE) return close_container(s);
     if (c == '{' || c == '[') return open_container(s, c);
@@ -128,7 +128,7 @@ static wr_json_end step_value(wr_json_scan *s, uint8_t c) {
 }
 
 /* A string, of a value or a key: plain, after a backslash, after \u. */
-static wr_json_end step_string(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end step_string(wr_json_scan *s, uint8_t c) {
     bool key = s->state == KEY_STRING || s->state == KEY_ESCAPE || s->state == KEY_HEX;
     if (s->state == STRING || s->state == KEY_STRING) {
         if (c == '"') {
@@ -156,14 +156,14 @@ static wr_json_end step_string(wr_json_scan *s, uint8_t c) {
 }
 
 /* A number whose last byte may have been the one before c. */
-static wr_json_end number_ends(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end number_ends(wr_json_scan *s, uint8_t c) {
     s->state = NEXT;
     if (s->depth) return wr_json_scan_step(s, c);
     if (c == ',' || c == '}' || c == ']' || is_space(c)) return WR_JSON_PAST;
     return broken(s, c);
 }
 
-static wr_json_end step_number(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end step_number(wr_json_scan *s, uint8_t c) {
     switch (s->state) {
     case MINUS:
         if (!is_digit(c)) return broken(s, c);
@@ -202,7 +202,7 @@ static wr_json_end step_number(wr_json_scan *s, uint8_t c) {
     }
 }
 
-static wr_json_end step_between(wr_json_scan *s, uint8_t c) {
+static wr_json_scan_end step_between(wr_json_scan *s, uint8_t c) {
     if (is_space(c)) return WR_JSON_MORE;
     switch (s->state) {
     case COLON:
@@ -224,7 +224,7 @@ static wr_json_end step_between(wr_json_scan *s, uint8_t c) {
     }
 }
 
-wr_json_end wr_json_scan_step(wr_json_scan *s, uint8_t c) {
+wr_json_scan_end wr_json_scan_step(wr_json_scan *s, uint8_t c) {
     switch (s->state) {
     case VALUE:
     case FIRST_VALUE: return step_value(s, c);
@@ -256,7 +256,7 @@ wr_json_end wr_json_scan_step(wr_json_scan *s, uint8_t c) {
 
 bool wr_json_is_valid(const char *text, size_t n, char *first) {
     wr_json_scan s;
-    wr_json_end end = WR_JSON_MORE;
+    wr_json_scan_end end = WR_JSON_MORE;
     size_t i = 0;
     wr_json_scan_init(&s);
     while (n && is_space((uint8_t)text[n - 1])) n--;

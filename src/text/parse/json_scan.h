@@ -16,15 +16,15 @@ typedef struct wr_json_scan {
     uint8_t arrays[WR_JSON_SCAN_DEPTH / 8]; /* one bit a level: it is an array */
 } wr_json_scan;
 
-typedef enum wr_json_end {
+typedef enum wr_json_scan_end {
     WR_JSON_MORE, /* the value goes on */
     WR_JSON_LAST, /* this byte was its last one */
     WR_JSON_PAST, /* it ended before this byte (numbers) */
-} wr_json_end;
+} wr_json_scan_end;
 
 void wr_json_scan_init(wr_json_scan *s);
 /* White space before the value is skipped. Not to be called after the end. */
-wr_json_end wr_json_scan_step(wr_json_scan *s, uint8_t c);
+wr_json_scan_end wr_json_scan_step(wr_json_scan *s, uint8_t c);
 bool wr_json_scan_in_string(const wr_json_scan *s);
 
 /* The whole text is one valid value, perhaps between white space. *first, if not NULL: its first byte. */

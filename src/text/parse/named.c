@@ -29,7 +29,7 @@ static void name_from_id(wr_parser *p) {
 }
 
 /* The head is read up to its last byte but c, which is given to the arguments if `again`. */
-static wr_step head_ends(wr_parser *p, bool again) {
+static wr_output_step head_ends(wr_parser *p, bool again) {
     trim(&p->name);
     trim(&p->id);
     if (p->opener->call->flags & WR_CALL_NAME_IN_ID) name_from_id(p);
@@ -39,7 +39,7 @@ static wr_step head_ends(wr_parser *p, bool again) {
     return again ? WR_AGAIN : WR_GONE;
 }
 
-static wr_step step_name(wr_parser *p, uint8_t c) {
+static wr_output_step step_name(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
     const char *const markers[] = {m->name_end[0], m->name_end[1], m->name_end[2], m->id_end};
     if (p->name.n == 0 && p->finder.n == 0) {
@@ -50,7 +50,7 @@ static wr_step step_name(wr_parser *p, uint8_t c) {
             return WR_AGAIN;
         }
     }
-    int k = wr_find(&p->finder, markers, 4, c);
+    int k = wr_marker_find(&p->finder, markers, 4, c);
     wr_bytes_add(&p->name, p->finder.spill, p->finder.n_spill);
     if (p->name.n > WR_NAME_BYTES || memchr(p->finder.spill, '\n', p->finder.n_spill)) {
         return wr_call_fail(p, p->finder.n ? p->finder.n - 1 : 0);
@@ -68,7 +68,7 @@ static wr_step step_name(wr_parser *p, uint8_t c) {
 }
 
 /* Behind the first part of the head: arguments, or the name if that part was the type. */
-static wr_step step_second(wr_parser *p, uint8_t c) {
+static wr_output_step step_second(wr_parser *p, uint8_t c) {
     bool argument = is_space(c) || c == '{' || c == '`';
     if (p->call.state == TYPE_OR_NAME) {
         if (argument || p->name.n != 8 || memcmp(p->name.data, "function", 8) != 0) return head_ends(p, true);
@@ -81,47 +81,54 @@ static wr_step step_second(wr_parser *p, uint8_t c) {
     return WR_HELD;
 }
 
-static wr_step step_id(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, p->opener->call->name_end, 1, c);
+static wr_output_step step_id(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, p->opener->call->name_end, 1, c);
     wr_bytes_add(&p->id, p->finder.spill, p->finder.n_spill);
     if (p->id.n > WR_NAME_BYTES) return wr_call_fail(p, p->finder.n ? p->finder.n - 1 : 0);
     return k < 0 ? WR_HELD : head_ends(p, false);
 }
 
-/* Part of the line that opens a Markdown fence before the arguments. */
-static bool opens_fence(wr_call *call, uint8_t c) {
-    if (c == '`') {
-        call->quotes++;
+/* The line that opens a Markdown fence before the arguments, as far as it was read; else give back what was taken for
+ * it. */
+static bool opens_fence(wr_parser *p, uint8_t c) {
+    static const char fence[] = "```json";
+    wr_call *call = &p->call;
+    if (call->args.begun || call->fence_done || !(p->opener->call->flags & WR_CALL_FENCED)) return false;
+    if (call->at == 0 && is_space(c)) return false;
+    if (c == (uint8_t)fence[call->at]) {
+        call->at++;
         return true;
     }
-    return call->quotes >= 3 && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'));
+    call->fence_done = true;
+    size_t n = call->at;
+    if (n && n != 3 && fence[n]) wr_output_again(p, fence, n);
+    return false;
 }
 
-static wr_step step_arguments(wr_parser *p, uint8_t c) {
-    wr_call *call = &p->call;
+static wr_output_step step_arguments(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
     const char *markers[WR_ENDS + 1];
     int k;
-    wr_family_ends(p->family, markers);
+    wr_output_format_ends(p->format, markers);
     markers[WR_ENDS] = m->close;
-    if (!call->args.begun && m->flags & WR_CALL_FENCED && opens_fence(call, c)) return WR_GONE;
-    wr_args_end end = wr_args_step(p, c, markers, WR_ENDS + 1, &k);
-    if (end == WR_ARGS_MORE) return WR_GONE;
-    bool valid = wr_args_close(p);
-    wr_call_end(p, valid || end == WR_ARGS_DONE || k == WR_ENDS, valid);
+    if (opens_fence(p, c)) return WR_GONE;
+    wr_arguments_end end = wr_arguments_step(p, c, markers, WR_ENDS + 1, &k);
+    if (end == WR_ARGUMENTS_MORE) return WR_GONE;
+    bool valid = wr_arguments_close(p);
+    wr_call_end(p, valid || end == WR_ARGUMENTS_DONE || k == WR_ENDS, valid);
     wr_call_between(p);
-    if (end == WR_ARGS_MARKER) wr_again(p, markers[k], strlen(markers[k]));
+    if (end == WR_ARGUMENTS_MARKER) wr_output_again(p, markers[k], strlen(markers[k]));
     return WR_GONE;
 }
 
-static wr_step step(wr_parser *p, uint8_t c) {
+static wr_output_step step(wr_parser *p, uint8_t c) {
     int k;
     switch (p->call.state) {
-    case START: p->call.state = p->opener->section ? SECTION : NAME; return WR_AGAIN;
+    case START: p->call.state = p->opener->section && !p->call.in_section ? SECTION : NAME; return WR_AGAIN;
     case SECTION: {
-        const char *const markers[] = {p->opener->call->open, p->family->closers[0], p->family->closers[1],
-                                       p->family->closers[2]};
-        wr_step done = wr_call_expect(p, markers, 4, c, &k);
+        const char *const markers[] = {p->opener->call->open, p->format->closers[0], p->format->closers[1],
+                                       p->format->closers[2]};
+        wr_output_step done = wr_call_expect(p, markers, 4, c, &k);
         if (k == 0) p->call.state = NAME;
         if (k >= 1) { /* a section without calls */
             p->held.n = 0;

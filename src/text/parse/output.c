@@ -7,17 +7,19 @@
 #include "text/parse/schema.h"
 
 const char *weir_output_format_name(size_t index) {
-    for (size_t i = 0; wr_families[i].name; i++) {
-        if (i == index) return wr_families[i].name;
+    for (size_t i = 0; wr_output_formats[i].name; i++) {
+        if (i == index) return wr_output_formats[i].name;
     }
     return NULL;
 }
 
 const char *weir_output_format_about(size_t index) {
-    return weir_output_format_name(index) ? wr_families[index].about : NULL;
+    return weir_output_format_name(index) ? wr_output_formats[index].about : NULL;
 }
 
-const char *weir_output_format_detect(const char *chat_template) { return wr_family_detect(chat_template)->name; }
+const char *weir_output_format_detect(const char *chat_template) {
+    return wr_output_format_detect(chat_template)->name;
+}
 
 /* ---- Reasoning ------------------------------------------------------------ */
 
@@ -49,8 +51,8 @@ static const wr_pair *opened_by_template(const char *template_text) {
 }
 
 static void set_reasoning(wr_parser *p, const weir_output_options *options) {
-    const wr_pair *pairs[3] = {p->family->reasoning ? p->family->reasoning : &wr_pairs[0], &wr_pairs[0]};
-    size_t n = p->family->reasoning ? 2 : 1;
+    const wr_pair *pairs[3] = {p->format->reasoning ? p->format->reasoning : &wr_pairs[0], &wr_pairs[0]};
+    size_t n = p->format->reasoning ? 2 : 1;
     const wr_pair *opened = options->prompt          ? opened_by_prompt(options->prompt)
                             : options->chat_template ? opened_by_template(options->chat_template)
                                                      : NULL;
@@ -60,8 +62,8 @@ static void set_reasoning(wr_parser *p, const weir_output_options *options) {
     }
     if (own && own != pairs[0] && own != pairs[1]) pairs[n++] = own;
     p->reasoning_on = options->reasoning != WEIR_REASONING_OFF;
-    wr_parser_set_markers(p, pairs, p->family->whole ? 0 : n);
-    if (p->family->whole || !p->reasoning_on || options->reasoning == WEIR_REASONING_BEFORE) return;
+    wr_output_set_markers(p, pairs, p->format->whole ? 0 : n);
+    if (p->format->whole || !p->reasoning_on || options->reasoning == WEIR_REASONING_BEFORE) return;
     if (options->reasoning == WEIR_REASONING_INSIDE && !opened) opened = own ? own : pairs[0];
     if (opened) wr_reasoning_begin(p, opened);
 }
@@ -70,7 +72,7 @@ static void set_reasoning(wr_parser *p, const weir_output_options *options) {
 
 static weir_status unknown_format(const char *name, weir_error *err) {
     char names[512] = "";
-    for (const wr_family *f = wr_families; f->name; f++) {
+    for (const wr_output_format *f = wr_output_formats; f->name; f++) {
         size_t n = strlen(names);
         snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", f->name);
     }
@@ -82,16 +84,17 @@ weir_status weir_output_parser_new(const weir_output_options *options, weir_outp
     weir_status st = WEIR_OK;
     *out = NULL;
     if (!options) options = &none;
-    const wr_family *family = options->format && strcmp(options->format, "auto") != 0
-                                  ? wr_family_find(options->format)
-                                  : wr_family_detect(options->chat_template);
-    if (!family) return unknown_format(options->format, err);
+    const wr_output_format *format = options->format && strcmp(options->format, "auto") != 0
+                                         ? wr_output_format_find(options->format)
+                                         : wr_output_format_detect(options->chat_template);
+    if (!format) return unknown_format(options->format, err);
     wr_parser *p = wr_calloc(1, sizeof *p);
     if (!p) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a parser of the model's output");
     wr_json_setup();
-    p->family = family;
+    p->format = format;
     p->calls_on = p->blank = p->may_think = true;
-    p->where = family->whole ? WR_IN_CALL : WR_IN_TEXT;
+    p->fresh = format->trim;
+    p->where = format->whole ? WR_IN_CALL : WR_IN_TEXT;
     if (options->tools_json) {
         WR_TRY_GOTO(st, wr_tools_new(options->tools_json, &p->tools, err), fail);
         p->calls_on = json_array_size(p->tools) > 0;
@@ -114,16 +117,16 @@ void weir_output_parser_free(weir_output_parser *p) {
     wr_free(p);
 }
 
-const char *weir_output_parser_format(const weir_output_parser *p) { return p->family->name; }
+const char *weir_output_parser_format(const weir_output_parser *p) { return p->format->name; }
 
 weir_status weir_output_parser_feed(weir_output_parser *p, const char *text, size_t bytes,
                                     const weir_output_event **events, size_t *n, weir_error *err) {
     *events = NULL;
     *n = 0;
     if (p->finished) return WR_FAIL(err, WEIR_E_STATE, "the parser has finished; it takes no more text");
-    wr_events_clear(p);
-    for (size_t i = 0; i < bytes && p->failed == WEIR_OK; i++) wr_parser_step(p, (uint8_t)text[i]);
-    return wr_events_close(p, false, events, n, err);
+    wr_output_events_clear(p);
+    for (size_t i = 0; i < bytes && p->failed == WEIR_OK; i++) wr_output_byte(p, (uint8_t)text[i]);
+    return wr_output_events_close(p, false, events, n, err);
 }
 
 weir_status weir_output_parser_finish(weir_output_parser *p, bool truncated, const weir_output_event **events,
@@ -132,7 +135,7 @@ weir_status weir_output_parser_finish(weir_output_parser *p, bool truncated, con
     *n = 0;
     if (p->finished) return WR_FAIL(err, WEIR_E_STATE, "the parser has finished already");
     p->finished = true;
-    wr_events_clear(p);
-    wr_parser_finish(p, truncated);
-    return wr_events_close(p, true, events, n, err);
+    wr_output_events_clear(p);
+    wr_output_end(p, truncated);
+    return wr_output_events_close(p, true, events, n, err);
 }

@@ -1,7 +1,7 @@
 /* Inside of the output parser. One core (core.c) finds markers in text and gives events; a syntax reads the inside of a
- * call, a byte at a time; a family is a row of a table (families.c) that says which markers and which syntax.
+ * call, a byte at a time; a format is a row of a table (formats.c) that says which markers and which syntax.
  *
- * Everything goes byte by byte through wr_parser_step, so the result cannot depend on how the text was cut. Bytes of
+ * Everything goes byte by byte through wr_output_byte, so the result cannot depend on how the text was cut. Bytes of
  * what may become a call are held; they are dropped when it is one, and come out as text when it is none. */
 #ifndef WR_TEXT_PARSE_PARSE_H
 #define WR_TEXT_PARSE_PARSE_H
@@ -19,7 +19,7 @@ enum {
     WR_MARKER_BYTES = 64, /* a marker is shorter */
     WR_NAME_BYTES = 256,  /* longest name of a tool */
     WR_MARKERS = 20,      /* most markers that are looked for at once */
-    WR_OPENERS = 5,       /* of a family */
+    WR_OPENERS = 5,       /* of a format */
     WR_CLOSERS = 3,
     WR_ENDS = WR_CLOSERS + WR_OPENERS,
 };
@@ -27,14 +27,14 @@ enum {
 /* ---- Families ------------------------------------------------------------- */
 
 /* What a step did with its byte. */
-typedef enum wr_step {
+typedef enum wr_output_step {
     WR_HELD,  /* taken; it is text if this turns out to be no call */
     WR_GONE,  /* taken for good */
     WR_AGAIN, /* not taken: give it again, the state has changed */
-} wr_step;
+} wr_output_step;
 
 typedef struct wr_syntax {
-    wr_step (*step)(wr_parser *p, uint8_t c);
+    wr_output_step (*step)(wr_parser *p, uint8_t c);
     /* The output ends here. A begun call gets what was kept back of its arguments; one that is not begun stays held, or
      * is begun if enough of it is known. */
     void (*finish)(wr_parser *p);
@@ -80,7 +80,7 @@ typedef struct wr_pair {
     bool anywhere; /* open is a control token: not only at the start */
 } wr_pair;
 
-typedef struct wr_family {
+typedef struct wr_output_format {
     const char *name, *about;
     const char *detect[3]; /* all must be in the template */
     wr_opener openers[WR_OPENERS];
@@ -91,13 +91,13 @@ typedef struct wr_family {
     bool trim;                       /* line breaks around calls belong to the format */
     bool ends_reasoning;             /* a call may come before the reasoning was closed, and ends it */
     const wr_syntax *whole;          /* reads everything, not only calls (harmony) */
-} wr_family;
+} wr_output_format;
 
-extern const wr_family wr_families[];
+extern const wr_output_format wr_output_formats[];
 extern const wr_pair wr_pairs[]; /* up to open = NULL; the first is <think> */
 
-const wr_family *wr_family_find(const char *name);            /* NULL if there is none */
-const wr_family *wr_family_detect(const char *template_text); /* the last, "plain", if there is none */
+const wr_output_format *wr_output_format_find(const char *name);            /* NULL if there is none */
+const wr_output_format *wr_output_format_detect(const char *template_text); /* the last, "plain", if there is none */
 
 extern const wr_syntax wr_syntax_wrapped, wr_syntax_named, wr_syntax_tagged, wr_syntax_held, wr_syntax_harmony;
 
@@ -112,38 +112,40 @@ typedef struct wr_finder {
 
 /* Take c. The index of the marker that is complete now (the window is empty then), else -1; no marker may begin
  * another. NULLs in the list are skipped. */
-int wr_find(wr_finder *f, const char *const *markers, size_t n, uint8_t c);
+int wr_marker_find(wr_finder *f, const char *const *markers, size_t n, uint8_t c);
 
-/* What ends any call of the family from outside: its closers, then its openers. ends: [WR_ENDS], with NULLs. */
-void wr_family_ends(const wr_family *f, const char **ends);
+/* What ends any call of the format from outside: its closers, then its openers. ends: [WR_ENDS], with NULLs. */
+void wr_output_format_ends(const wr_output_format *f, const char **ends);
 
 /* ---- Parser --------------------------------------------------------------- */
 
 enum wr_where { WR_IN_TEXT, WR_IN_CALL, WR_BETWEEN };
 
 /* The arguments of a call that are passed on as they are (args.c). */
-typedef struct wr_args {
+typedef struct wr_arguments {
     wr_json_scan scan;
     bool begun, raw, empty;
-} wr_args;
+} wr_arguments;
 
 /* State of a syntax; zeroed when a call is tried. */
 typedef struct wr_call {
     int state;
     bool begun;                   /* wr_call_begin was done */
     bool has_name, valid;         /* valid: the arguments so far are */
+    bool fence_done;              /* named: the arguments' fence was looked for */
+    bool in_section;              /* its section is open already */
     bool string;                  /* tagged: the value is passed on as a string while it comes */
     bool lines;                   /* tagged: it began with a line break */
     size_t n_values;              /* tagged */
     size_t at, args_at, args_end; /* in p->held */
     unsigned types;
     int key, depth, quote, quotes;
-    wr_args args;
+    wr_arguments args;
     wr_json_scan scan;
 } wr_call;
 
 struct weir_output_parser {
-    const wr_family *family;
+    const wr_output_format *format;
     json_t *tools; /* or NULL */
     bool calls_on, reasoning_on;
 
@@ -173,7 +175,7 @@ struct weir_output_parser {
     /* What one call of feed gives: text is offsets into out until its end. */
     wr_bytes out;
     weir_output_event *events;
-    struct wr_event_at {
+    struct wr_output_event_at {
         size_t text, name, id;
     } * at;
     size_t n_events, cap_events, cap_at;
@@ -185,32 +187,33 @@ struct weir_output_parser {
 
 /* events.c: what comes out. */
 
-void wr_emit_delta(wr_parser *p, weir_output_kind kind, const char *text, size_t n);
+void wr_output_delta(wr_parser *p, weir_output_kind kind, const char *text, size_t n);
 /* An event without text; name and id (may be NULL) are copied. */
-void wr_emit(wr_parser *p, weir_output_event event);
+void wr_output_emit(wr_parser *p, weir_output_event event);
 /* Make the events of this call readable. Not the last: the beginning of a character stays for the next call. */
-weir_status wr_events_close(wr_parser *p, bool last, const weir_output_event **events, size_t *n, weir_error *err);
-void wr_events_clear(wr_parser *p);
+weir_status wr_output_events_close(wr_parser *p, bool last, const weir_output_event **events, size_t *n,
+                                   weir_error *err);
+void wr_output_events_clear(wr_parser *p);
 
 /* core.c: for the syntaxes. */
 
-void wr_parser_step(wr_parser *p, uint8_t c);
+void wr_output_byte(wr_parser *p, uint8_t c);
 /* Fill in what text is looked through for. */
-void wr_parser_set_markers(wr_parser *p, const wr_pair *const *pairs, size_t n_pairs);
+void wr_output_set_markers(wr_parser *p, const wr_pair *const *pairs, size_t n_pairs);
 /* The output is over. */
-void wr_parser_finish(wr_parser *p, bool truncated);
+void wr_output_end(wr_parser *p, bool truncated);
 /* Text of the model, content or reasoning as it stands. */
-void wr_put_text(wr_parser *p, const char *text, size_t n);
+void wr_output_text(wr_parser *p, const char *text, size_t n);
 /* Start or stop reasoning. */
 void wr_reasoning_begin(wr_parser *p, const wr_pair *pair);
 void wr_reasoning_end(wr_parser *p);
 
 /* This is no call: what is held becomes text, the last n bytes of it after they were looked at once more. The call, if
  * begun, ends. Then c again. */
-wr_step wr_call_fail(wr_parser *p, size_t n);
+wr_output_step wr_call_fail(wr_parser *p, size_t n);
 /* White space or one of the markers must come (before the call has begun), else it fails. *k: the marker that is
  * complete, or -1. */
-wr_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k);
+wr_output_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k);
 /* This is a call, by p->name and p->id: what is held is dropped. False when the name is none (empty, or a bare call of
  * an unknown tool); nothing has happened then. */
 bool wr_call_begin(wr_parser *p);
@@ -219,15 +222,15 @@ void wr_call_end(wr_parser *p, bool complete, bool valid);
 /* Behind a call, waiting for more. */
 void wr_call_between(wr_parser *p);
 /* Give up to 2 * WR_MARKER_BYTES bytes again: for text that two states must see. */
-void wr_again(wr_parser *p, const char *text, size_t n);
+void wr_output_again(wr_parser *p, const char *text, size_t n);
 
 /* args.c: arguments that are JSON, up to the end of the value or a marker outside of its strings. */
 
-typedef enum wr_args_end { WR_ARGS_MORE, WR_ARGS_DONE, WR_ARGS_MARKER } wr_args_end;
+typedef enum wr_arguments_end { WR_ARGUMENTS_MORE, WR_ARGUMENTS_DONE, WR_ARGUMENTS_MARKER } wr_arguments_end;
 
 /* Takes c always. DONE: the value ended with it. MARKER: *marker is the one that ended it. */
-wr_args_end wr_args_step(wr_parser *p, uint8_t c, const char *const *markers, size_t n, int *marker);
+wr_arguments_end wr_arguments_step(wr_parser *p, uint8_t c, const char *const *markers, size_t n, int *marker);
 /* After the end: gives {} for nothing; the validity. */
-bool wr_args_close(wr_parser *p);
+bool wr_arguments_close(wr_parser *p);
 
 #endif

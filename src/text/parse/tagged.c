@@ -13,9 +13,9 @@ enum { TAG_BYTES = 256, BODY_MARKERS = 2 + WR_ENDS };
 static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* Read text again in this state. It ends with c, which the caller then reports as WR_GONE. */
-static wr_step again_in(wr_parser *p, int state, const char *text) {
+static wr_output_step again_in(wr_parser *p, int state, const char *text) {
     p->call.state = state;
-    wr_again(p, text, strlen(text));
+    wr_output_again(p, text, strlen(text));
     return WR_GONE;
 }
 
@@ -49,10 +49,10 @@ static void end(wr_parser *p) {
 
 /* ---- The head ------------------------------------------------------------- */
 
-static wr_step step_name(wr_parser *p, uint8_t c) {
+static wr_output_step step_name(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
     if (p->name.n == 0 && p->finder.n == 0 && is_space(c)) return WR_HELD;
-    int k = wr_find(&p->finder, m->name_end, 3, c);
+    int k = wr_marker_find(&p->finder, m->name_end, 3, c);
     wr_bytes_add(&p->name, p->finder.spill, p->finder.n_spill);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         if (!strchr(" \n\t\r<>{}[]", p->finder.spill[i]) && p->name.n <= WR_NAME_BYTES) continue;
@@ -69,26 +69,47 @@ static wr_step step_name(wr_parser *p, uint8_t c) {
 }
 
 /* What was held as the beginning of a parameter is none: text, of which the last n bytes are looked at once more. */
-static wr_step parameter_fails(wr_parser *p, size_t n) {
+static wr_output_step parameter_fails(wr_parser *p, size_t n) {
     char rest[2 * WR_MARKER_BYTES];
     if (n > p->held.n) n = p->held.n; /* out of memory */
     if (n) memcpy(rest, p->held.data + p->held.n - n, n);
-    wr_put_text(p, p->held.data, p->held.n - n);
+    wr_output_text(p, p->held.data, p->held.n - n);
     p->held.n = p->finder.n = 0;
     p->call.state = BODY;
-    wr_again(p, rest, n);
+    wr_output_again(p, rest, n);
     return WR_AGAIN;
 }
 
+/* The attributes that tags have, behind the first one: type="string", index="1", or the slash of an empty tag. Any
+ * other text would be lost. */
+static bool are_attributes(const char *text, size_t n) {
+    static const char *const names[] = {"string=\"", "type=\"", "index=\""};
+    for (size_t i = 0; i < n;) {
+        size_t which = 0, from;
+        if (is_space((uint8_t)text[i]) || (text[i] == '/' && i + 1 == n)) {
+            i++;
+            continue;
+        }
+        while (which < 3 && (n - i < strlen(names[which]) || memcmp(text + i, names[which], strlen(names[which]))))
+            which++;
+        if (which == 3) return false;
+        from = i += strlen(names[which]);
+        while (i < n && (which == 2 ? text[i] >= '0' && text[i] <= '9' : text[i] >= 'a' && text[i] <= 'z')) i++;
+        if (i == from || i == n || text[i++] != '"') return false;
+    }
+    return true;
+}
+
 /* The rest of a tag. Attributes go to p->value. */
-static wr_step step_tag(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, &p->opener->call->tag_end, 1, c);
+static wr_output_step step_tag(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, &p->opener->call->tag_end, 1, c);
     wr_bytes_add(&p->value, p->finder.spill, p->finder.n_spill);
     if (p->value.n > TAG_BYTES || memchr(p->finder.spill, '\n', p->finder.n_spill)) {
         if (!p->call.begun) return wr_call_fail(p, p->finder.n ? p->finder.n - 1 : 0);
         return parameter_fails(p, p->finder.n ? p->finder.n - 1 : 0);
     }
     if (k < 0) return WR_HELD;
+    if (!are_attributes(p->value.data, p->value.n)) return p->call.begun ? parameter_fails(p, 0) : wr_call_fail(p, 0);
     if (p->call.state == NAME_TAG) {
         if (p->value.n && p->value.data[p->value.n - 1] == '/') { /* a tag that closes itself */
             if (!begin(p)) return wr_call_fail(p, 0);
@@ -111,10 +132,10 @@ static wr_step step_tag(wr_parser *p, uint8_t c) {
 static void body_markers(const wr_parser *p, const char **markers) {
     markers[0] = p->opener->call->key_open;
     markers[1] = p->opener->call->close;
-    wr_family_ends(p->family, markers + 2);
+    wr_output_format_ends(p->format, markers + 2);
 }
 
-static wr_step step_body(wr_parser *p, uint8_t c) {
+static wr_output_step step_body(wr_parser *p, uint8_t c) {
     const char *markers[BODY_MARKERS];
     int k;
     body_markers(p, markers);
@@ -125,15 +146,15 @@ static wr_step step_body(wr_parser *p, uint8_t c) {
     }
     if (!p->call.begun) {
         /* Only a parameter or the end of the call prove that it is one. */
-        wr_step done = wr_call_expect(p, markers, 2, c, &k);
+        wr_output_step done = wr_call_expect(p, markers, 2, c, &k);
         if (k < 0) return done;
         if (!begin(p)) return wr_call_fail(p, 0);
     } else {
-        k = wr_find(&p->finder, markers, BODY_MARKERS, c);
+        k = wr_marker_find(&p->finder, markers, BODY_MARKERS, c);
         for (size_t i = 0; i < p->finder.n_spill; i++) { /* text that has no place here is content */
             wr_bytes_byte(&p->held, (uint8_t)p->finder.spill[i]);
             if (is_space((uint8_t)p->finder.spill[i])) continue;
-            wr_put_text(p, p->held.data, p->held.n);
+            wr_output_text(p, p->held.data, p->held.n);
             p->held.n = 0;
         }
         if (k < 0) return WR_GONE;
@@ -145,16 +166,16 @@ static wr_step step_body(wr_parser *p, uint8_t c) {
         p->call.state = KEY;
     } else {
         end(p);
-        if (k > 1) wr_again(p, markers[k], strlen(markers[k]));
+        if (k > 1) wr_output_again(p, markers[k], strlen(markers[k]));
     }
     return WR_GONE;
 }
 
 /* ---- Parameters ----------------------------------------------------------- */
 
-static wr_step step_key(wr_parser *p, uint8_t c) {
+static wr_output_step step_key(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
-    int k = wr_find(&p->finder, &m->key_end, 1, c);
+    int k = wr_marker_find(&p->finder, &m->key_end, 1, c);
     wr_bytes_add(&p->key, p->finder.spill, p->finder.n_spill);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         if (p->finder.spill[i] != '\n' && p->finder.spill[i] != '<' && p->key.n <= WR_NAME_BYTES) continue;
@@ -171,8 +192,8 @@ static wr_step step_key(wr_parser *p, uint8_t c) {
 }
 
 /* White space and the marker before a value. */
-static wr_step step_gap(wr_parser *p, uint8_t c) {
-    int k = wr_find(&p->finder, &p->opener->call->value_open, 1, c);
+static wr_output_step step_gap(wr_parser *p, uint8_t c) {
+    int k = wr_marker_find(&p->finder, &p->opener->call->value_open, 1, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         if (is_space((uint8_t)p->finder.spill[i])) continue;
         return parameter_fails(p, p->finder.n_spill - i + p->finder.n - 1);
@@ -235,7 +256,7 @@ static void value_ends(wr_parser *p) {
     p->call.at = 0;
 }
 
-static wr_step step_value(wr_parser *p, uint8_t c) {
+static wr_output_step step_value(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
     if (p->call.at == 0) { /* nothing of the value was read */
         p->call.at = 1;
@@ -244,7 +265,7 @@ static wr_step step_value(wr_parser *p, uint8_t c) {
         if (p->call.lines) p->call.at = 2;
     }
     const char *const *ends = p->call.lines ? m->line_end : m->value_end;
-    int k = wr_find(&p->finder, ends, p->call.lines ? 5 : 3, c);
+    int k = wr_marker_find(&p->finder, ends, p->call.lines ? 5 : 3, c);
     const char *text = p->finder.spill;
     size_t n = p->finder.n_spill;
     if (p->call.at == 2 && n) { /* the first line break began no marker */
@@ -260,22 +281,22 @@ static wr_step step_value(wr_parser *p, uint8_t c) {
 }
 
 /* JSON in the place of the parameters. */
-static wr_step step_object(wr_parser *p, uint8_t c) {
+static wr_output_step step_object(wr_parser *p, uint8_t c) {
     const char *markers[BODY_MARKERS];
     int k;
     body_markers(p, markers);
-    wr_args_end how = wr_args_step(p, c, markers + 1, BODY_MARKERS - 1, &k);
-    if (how == WR_ARGS_MORE) return WR_GONE;
-    wr_call_end(p, true, wr_args_close(p));
+    wr_arguments_end how = wr_arguments_step(p, c, markers + 1, BODY_MARKERS - 1, &k);
+    if (how == WR_ARGUMENTS_MORE) return WR_GONE;
+    wr_call_end(p, true, wr_arguments_close(p));
     wr_call_between(p);
-    if (how == WR_ARGS_MARKER) wr_again(p, markers[1 + k], strlen(markers[1 + k]));
+    if (how == WR_ARGUMENTS_MARKER) wr_output_again(p, markers[1 + k], strlen(markers[1 + k]));
     return WR_GONE;
 }
 
-static wr_step step(wr_parser *p, uint8_t c) {
+static wr_output_step step(wr_parser *p, uint8_t c) {
     int k;
     switch (p->call.state) {
-    case START: p->call.state = p->opener->section ? SECTION : NAME; return WR_AGAIN;
+    case START: p->call.state = p->opener->section && !p->call.in_section ? SECTION : NAME; return WR_AGAIN;
     case SECTION: {
         if (c == '{' && p->finder.n == 0 && p->opener->call->flags & WR_CALL_OR_WRAPPED) {
             p->opener++;
@@ -283,9 +304,9 @@ static wr_step step(wr_parser *p, uint8_t c) {
             p->list = false;
             return WR_AGAIN;
         }
-        const char *const markers[] = {p->opener->call->open, p->family->closers[0], p->family->closers[1],
-                                       p->family->closers[2]};
-        wr_step done = wr_call_expect(p, markers, 4, c, &k);
+        const char *const markers[] = {p->opener->call->open, p->format->closers[0], p->format->closers[1],
+                                       p->format->closers[2]};
+        wr_output_step done = wr_call_expect(p, markers, 4, c, &k);
         if (k == 0) p->call.state = NAME;
         if (k >= 1) { /* a section without calls */
             p->held.n = 0;

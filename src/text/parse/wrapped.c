@@ -44,7 +44,7 @@ static const struct {
 static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* The object is none of ours from here on. A call that has its arguments stays one. */
-static wr_step give_up(wr_parser *p) {
+static wr_output_step give_up(wr_parser *p) {
     if (p->call.begun) wr_call_end(p, true, p->call.valid);
     return wr_call_fail(p, 0);
 }
@@ -86,7 +86,7 @@ static void pass_other(wr_parser *p) {
     wr_bytes_deinit(&text);
 }
 
-static wr_step object_ends(wr_parser *p) {
+static wr_output_step object_ends(wr_parser *p) {
     wr_call *call = &p->call;
     if (!call->begun) {
         if (!call->has_name || (p->opener->known && !call->args_end)) return wr_call_fail(p, 0);
@@ -106,7 +106,7 @@ static wr_step object_ends(wr_parser *p) {
 }
 
 /* c is the first byte of the value of call->key. */
-static wr_step value_begins(wr_parser *p, uint8_t c) {
+static wr_output_step value_begins(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
     wr_json_scan_init(&call->scan);
     call->at = p->held.n;
@@ -138,9 +138,9 @@ static void arguments_end(wr_parser *p) {
 }
 
 /* A value that is held. */
-static wr_step step_held_value(wr_parser *p, uint8_t c) {
+static wr_output_step step_held_value(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
-    wr_json_end end = wr_json_scan_step(&call->scan, c);
+    wr_json_scan_end end = wr_json_scan_step(&call->scan, c);
     if (call->scan.invalid && call->state != EARLY_ARGUMENTS) return give_up(p);
     if (end == WR_JSON_MORE) return WR_HELD;
     if (end == WR_JSON_LAST) wr_bytes_byte(&p->held, c);
@@ -158,10 +158,10 @@ static wr_step step_held_value(wr_parser *p, uint8_t c) {
     return end == WR_JSON_LAST ? WR_GONE : WR_AGAIN;
 }
 
-static wr_step step_arguments(wr_parser *p, uint8_t c) {
+static wr_output_step step_arguments(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
     if (call->state == OTHER_ARGUMENTS) {
-        wr_json_end end = wr_json_scan_step(&call->scan, c);
+        wr_json_scan_end end = wr_json_scan_step(&call->scan, c);
         if (end != WR_JSON_PAST) wr_bytes_byte(&p->value, c);
         if (end == WR_JSON_MORE) return WR_GONE;
         pass_other(p);
@@ -170,23 +170,23 @@ static wr_step step_arguments(wr_parser *p, uint8_t c) {
     }
     const char *markers[WR_ENDS];
     int k;
-    wr_family_ends(p->family, markers);
-    switch (wr_args_step(p, c, markers, WR_ENDS, &k)) {
-    case WR_ARGS_MORE: break;
-    case WR_ARGS_DONE:
-        call->valid = wr_args_close(p);
+    wr_output_format_ends(p->format, markers);
+    switch (wr_arguments_step(p, c, markers, WR_ENDS, &k)) {
+    case WR_ARGUMENTS_MORE: break;
+    case WR_ARGUMENTS_DONE:
+        call->valid = wr_arguments_close(p);
         arguments_end(p);
         break;
-    case WR_ARGS_MARKER:
-        wr_call_end(p, false, wr_args_close(p));
+    case WR_ARGUMENTS_MARKER:
+        wr_call_end(p, false, wr_arguments_close(p));
         wr_call_between(p);
-        wr_again(p, markers[k], strlen(markers[k]));
+        wr_output_again(p, markers[k], strlen(markers[k]));
         break;
     }
     return WR_GONE;
 }
 
-static wr_step step(wr_parser *p, uint8_t c) {
+static wr_output_step step(wr_parser *p, uint8_t c) {
     wr_call *call = &p->call;
     switch (call->state) {
     case NAME:

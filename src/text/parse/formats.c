@@ -1,4 +1,4 @@
-/* The table of families: every marker that is looked for stands here, and nowhere else. Order matters for detection:
+/* The table of formats: every marker that is looked for stands here, and nowhere else. Order matters for detection:
  * the first row whose markers are all in the template is taken. */
 #include <string.h>
 
@@ -84,7 +84,7 @@ static const wr_call_markers functiongemma_call = {.close = "<end_function_call>
 #define HELD(text)    .marker = text, .syntax = &wr_syntax_held
 #define OR_WRAPPED    .syntax = &wr_syntax_wrapped /* what OR_WRAPPED of the opener before it means */
 
-const wr_family wr_families[] = {
+const wr_output_format wr_output_formats[] = {
     {.name = "gpt-oss",
      .about = "gpt-oss: harmony channels, calls to functions.NAME",
      .detect = {"<|channel|>", "<|message|>"},
@@ -245,15 +245,15 @@ const wr_family wr_families[] = {
     {0},
 };
 
-const wr_family *wr_family_find(const char *name) {
-    for (const wr_family *f = wr_families; f->name; f++) {
+const wr_output_format *wr_output_format_find(const char *name) {
+    for (const wr_output_format *f = wr_output_formats; f->name; f++) {
         if (strcmp(f->name, name) == 0) return f;
     }
     return NULL;
 }
 
-const wr_family *wr_family_detect(const char *template_text) {
-    const wr_family *f = wr_families;
+const wr_output_format *wr_output_format_detect(const char *template_text) {
+    const wr_output_format *f = wr_output_formats;
     for (; f[1].name; f++) {
         size_t n = 0, found = 0;
         for (; n < 3 && f->detect[n]; n++) found += template_text && strstr(template_text, f->detect[n]);
