@@ -123,7 +123,7 @@ static inline uint32_t next_random(uint32_t *state) { /* xorshift32 */
 /* The result must be the same however the text is cut: at every single place, at all of them, at random ones. */
 static inline void check_all_cuts(const weir_output_options *options, const char *text, size_t n, bool truncated,
                                   const char *want, uint32_t seed) {
-    size_t *cuts = malloc((n + 1) * sizeof *cuts);
+    size_t *cuts = calloc(n + 1, sizeof *cuts);
     for (size_t round = 0; round < (n < 400 ? n : 0) + 20; round++) {
         size_t n_cuts = 0;
         if (round == 0) {

@@ -25,7 +25,8 @@ void wr_bytes_put(wr_bytes *b, const char *text) { wr_bytes_add(b, text, strlen(
 
 void wr_bytes_escaped(wr_bytes *b, const char *text, size_t n) {
     static const char hex[] = "0123456789abcdef";
-    size_t plain = 0; /* text[plain, i) is to be copied */
+    size_t plain = 0;   /* text[plain, i) is to be copied */
+    if (n == 0) return; /* text may be NULL */
     for (size_t i = 0; i < n; i++) {
         uint8_t c = (uint8_t)text[i];
         if (c >= 0x20 && c != '"' && c != '\\') continue;

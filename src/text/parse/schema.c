@@ -127,6 +127,7 @@ static unsigned type_by_first(char first) {
 }
 
 void wr_typed_value(const char *text, size_t n, unsigned types, wr_bytes *out) {
+    if (n == 0) text = ""; /* it may be NULL */
     char first = 0;
     const unsigned not_string = types ? types & ~(unsigned)WR_TYPE_STRING : ~(unsigned)WR_TYPE_STRING;
     bool json = wr_json_is_valid(text, n, &first) && first != '"';
