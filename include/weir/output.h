@@ -35,6 +35,9 @@ const char *weir_output_format_detect(const char *chat_template);
 
 /* ---- Events ------------------------------------------------------------- */
 
+/* Calls come one after the other, never nested: CALL, any number of ARGUMENTS, CALL_END. CONTENT may come in between
+ * when the model writes text within a call where none belongs. */
+
 typedef enum weir_output_kind {
     WEIR_OUTPUT_CONTENT,   /* text: more of the answer */
     WEIR_OUTPUT_REASONING, /* text: more of the reasoning */

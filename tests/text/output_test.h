@@ -16,11 +16,13 @@ typedef struct collected {
     bool in_call, finished;
     size_t n_calls;
     wr_bytes arguments; /* of the call that is open */
+    wr_bytes order;     /* all text, names and ids as they came */
 } collected;
 
 static inline void collected_free(collected *c) {
     wr_bytes_deinit(&c->text);
     wr_bytes_deinit(&c->arguments);
+    wr_bytes_deinit(&c->order);
 }
 
 static inline void close_delta(collected *c) {
@@ -30,6 +32,9 @@ static inline void close_delta(collected *c) {
 
 static inline void collect_event(collected *c, const weir_output_event *e) {
     assert_false(c->finished);
+    wr_bytes_add(&c->order, e->text, e->text_bytes);
+    wr_bytes_add(&c->order, e->name, e->name_bytes);
+    wr_bytes_add(&c->order, e->id, e->id_bytes);
     switch (e->kind) {
     case WEIR_OUTPUT_CONTENT:
     case WEIR_OUTPUT_REASONING:
@@ -111,6 +116,7 @@ static inline bool collect(const weir_output_options *options, const char *text,
     }
     assert_true(c->finished);
     wr_bytes_byte(&c->text, 0);
+    wr_bytes_byte(&c->order, 0);
     return true;
 }
 

@@ -144,13 +144,13 @@ static void no_word_is_lost(void **state) {
     uint32_t random = 777;
     wr_bytes text = {0};
     for (const wr_output_format *f = wr_output_formats; f->name; f++) {
-        for (int round = 0; round < 2000; round++) {
+        for (int round = 0; round < 1500; round++) {
             size_t n_words = make_text(f, &random, &text, true);
             const weir_output_options options = {
                 .format = f->name, .tools_json = TOOLS, .reasoning = (weir_reasoning)(round % 4)};
             collected c;
             assert_true(collect(&options, text.data, text.n, NULL, 0, false, &c));
-            const char *at = c.text.data;
+            const char *at = c.order.data;
             for (size_t i = 0; i < n_words; i++) {
                 char word[32];
                 snprintf(word, sizeof word, "0w%zuw", i);

@@ -4,13 +4,11 @@
 
 #include "text/parse/parse.h"
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 /* A byte that is part of no marker. */
 static wr_arguments_end take(wr_parser *p, uint8_t c) {
     wr_arguments *a = &p->call.args;
     if (!a->begun) {
-        if (is_space(c)) return WR_ARGUMENTS_MORE;
+        if (wr_json_space(c)) return WR_ARGUMENTS_MORE;
         a->begun = true;
         a->raw = c != '{' && c != '[' && c != '"';
         wr_json_scan_init(&a->scan);

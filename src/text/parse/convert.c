@@ -16,9 +16,8 @@ typedef struct cursor {
     int depth;
 } cursor;
 
-static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static void skip_space(cursor *c) {
-    while (c->at < c->end && is_space(*c->at)) c->at++;
+    while (c->at < c->end && wr_json_space((uint8_t)*c->at)) c->at++;
 }
 static bool is_word(char ch) {
     return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_' ||
@@ -248,10 +247,10 @@ wr_converted wr_convert_python_arguments(const char *text, size_t n, wr_bytes *o
         size_t name_bytes = (size_t)(c.at - name);
         skip_space(&c);
         if (name_bytes == 0 || (*name >= '0' && *name <= '9')) return WR_CONVERTED_WRONG;
-        if (c.at == c.end) return WR_CONVERTED_PART;
-        if (*c.at++ != '=') return WR_CONVERTED_WRONG;
         wr_bytes_put(out, i ? ", \"" : "\"");
         wr_bytes_escaped(out, name, name_bytes);
+        if (c.at == c.end) return WR_CONVERTED_PART;
+        if (*c.at++ != '=') return WR_CONVERTED_WRONG;
         wr_bytes_put(out, "\": ");
         skip_space(&c);
         wr_converted st = python_value(&c);
@@ -294,9 +293,8 @@ static wr_converted bare_pairs(cursor *c, bool to_brace) {
         } else { /* a bare key goes up to the colon */
             const char *key = c->at;
             while (c->at < c->end && !strchr(":,{}[]\n", *c->at)) c->at++;
-            if (c->at == c->end) return WR_CONVERTED_PART;
             size_t n = (size_t)(c->at - key);
-            while (n && is_space(key[n - 1])) n--;
+            while (n && wr_json_space((uint8_t)key[n - 1])) n--;
             if (n >= 2 && *key == '"' && key[n - 1] == '"') {
                 key++;
                 n -= 2;
@@ -304,6 +302,7 @@ static wr_converted bare_pairs(cursor *c, bool to_brace) {
             if (n == 0) return WR_CONVERTED_WRONG;
             wr_bytes_byte(c->out, '"');
             wr_bytes_escaped(c->out, key, n);
+            if (c->at == c->end) return WR_CONVERTED_PART;
             wr_bytes_byte(c->out, '"');
         }
         if (c->at == c->end) return WR_CONVERTED_PART;
@@ -358,7 +357,7 @@ static wr_converted bare_value(cursor *c) {
     const char *begin = c->at;
     while (c->at < c->end && !strchr(",{}[]", *c->at)) c->at++;
     size_t n = (size_t)(c->at - begin);
-    while (n && is_space(begin[n - 1])) n--;
+    while (n && wr_json_space((uint8_t)begin[n - 1])) n--;
     cursor word = {.at = begin, .end = begin + n, .out = c->out};
     if (wr_json_is_valid(begin, n, NULL)) {
         wr_bytes_add(c->out, begin, n);

@@ -5,8 +5,6 @@
 #include "text/parse/parse.h"
 #include "text/parse/schema.h"
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 /* ---- Markers -------------------------------------------------------------- */
 
 /* The window begins a marker: its index if it is whole, -1 if it is a part, -2 if it begins none. */
@@ -75,7 +73,7 @@ void wr_output_text(wr_parser *p, const char *text, size_t n) {
         wr_output_delta(p, text_kind(p), text + i, run);
         p->fresh = false;
         if (!p->reasoning) {
-            for (size_t k = i; k < i + run && p->may_think; k++) p->may_think = is_space((uint8_t)text[k]);
+            for (size_t k = i; k < i + run && p->may_think; k++) p->may_think = wr_json_space((uint8_t)text[k]);
             if (!p->may_think) p->blank = false;
         }
         i += run;
@@ -169,7 +167,7 @@ wr_output_step wr_call_fail(wr_parser *p, size_t n) {
 wr_output_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k) {
     *k = wr_marker_find(&p->finder, markers, n, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
-        if (is_space((uint8_t)p->finder.spill[i])) continue;
+        if (wr_json_space((uint8_t)p->finder.spill[i])) continue;
         /* All but c is held already. */
         size_t read_again = p->finder.n_spill - i + (*k >= 0 ? strlen(markers[*k]) : p->finder.n) - 1;
         *k = -1;
@@ -221,7 +219,7 @@ void wr_call_between(wr_parser *p) {
 
 static bool separates(const wr_parser *p, uint8_t c) {
     if (c == ']' && !p->list) return false;
-    return is_space(c) || (c && p->format->separators && strchr(p->format->separators, c));
+    return wr_json_space(c) || (c && p->format->separators && strchr(p->format->separators, c));
 }
 
 static wr_output_step step_between(wr_parser *p, uint8_t c) {
@@ -298,7 +296,7 @@ static bool only_structure(const wr_parser *p) {
     if (p->format->whole) return p->held.n && p->held.data[0] == '<';
     if (!p->opener->marker || p->opener->bare) return false;
     size_t n = strlen(p->opener->marker);
-    while (n < p->held.n && is_space((uint8_t)p->held.data[n])) n++;
+    while (n < p->held.n && wr_json_space((uint8_t)p->held.data[n])) n++;
     return n == p->held.n;
 }
 
@@ -319,7 +317,7 @@ void wr_output_end(wr_parser *p, bool truncated) {
     }
     if (p->where == WR_BETWEEN) {
         drop = truncated || p->finder.n == 0;
-        for (size_t i = 0; i < p->held.n && drop && !truncated; i++) drop = is_space((uint8_t)p->held.data[i]);
+        for (size_t i = 0; i < p->held.n && drop && !truncated; i++) drop = wr_json_space((uint8_t)p->held.data[i]);
     }
     if (!drop) {
         wr_output_text(p, p->held.data, p->held.n);

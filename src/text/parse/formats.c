@@ -76,7 +76,7 @@ static const wr_call_markers python_call = {.flags = WR_CALL_PYTHON};
 static const wr_call_markers gemma4_call = {.close = "<tool_call|>", .quote = "<|\"|>"};
 static const wr_call_markers functiongemma_call = {.close = "<end_function_call>", .quote = "<escape>"};
 
-/* ---- Families ------------------------------------------------------------- */
+/* ---- Formats ------------------------------------------------------------- */
 
 #define WRAPPED(text) .marker = text, .syntax = &wr_syntax_wrapped
 #define NAMED(text)   .marker = text, .syntax = &wr_syntax_named

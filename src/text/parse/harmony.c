@@ -19,8 +19,6 @@ static const wr_pair analysis = {"<|channel|>analysis", "<|end|>", true};
 
 enum { HEAD_BYTES = 1024 };
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 static void head_begins(wr_parser *p, const char *marker) {
     p->held.n = 0;
     wr_bytes_put(&p->held, marker);
@@ -43,11 +41,11 @@ static bool head_may_begin(const wr_parser *p) {
     const char *text = p->held.data;
     size_t n = p->held.n - (p->finder.n < p->held.n ? p->finder.n : p->held.n), i = 0;
     if (p->call.key || n == 0) return true;
-    while (i < n && is_space((uint8_t)text[i])) i++;
+    while (i < n && wr_json_space((uint8_t)text[i])) i++;
     size_t left = n - i, compared = left < sizeof role - 1 ? left : sizeof role - 1;
     if (memcmp(text + i, role, compared) == 0) {
         i += compared;
-        while (i < n && is_space((uint8_t)text[i])) i++;
+        while (i < n && wr_json_space((uint8_t)text[i])) i++;
         left = n - i;
     }
     compared = left < sizeof to - 1 ? left : sizeof to - 1;
@@ -82,7 +80,7 @@ static bool read_head(const char *text, size_t n, head *h) {
     *h = (head){0};
     for (size_t i = 0, end; i < n; i = end) {
         end = i + 1;
-        if (is_space((uint8_t)text[i])) continue;
+        if (wr_json_space((uint8_t)text[i])) continue;
         int k = 0;
         while (k < N_MARKERS && !begins_with(text + i, n - i, markers[k])) k++;
         if (k < N_MARKERS) {
@@ -90,7 +88,7 @@ static bool read_head(const char *text, size_t n, head *h) {
             may_come = k == START ? roles : k == CHANNEL ? channels : types;
             continue;
         }
-        while (end < n && !is_space((uint8_t)text[end]) && text[end] != '<') end++;
+        while (end < n && !wr_json_space((uint8_t)text[end]) && text[end] != '<') end++;
         if (end - i >= 3 && memcmp(text + i, "to=", 3) == 0 && !h->to) {
             h->to = text + i + 3;
             h->to_bytes = end - i - 3;
@@ -205,7 +203,7 @@ static wr_output_step step_after(wr_parser *p, uint8_t c) {
     int k = wr_marker_find(&p->finder, ends, N_ENDS, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
         wr_bytes_byte(&p->held, (uint8_t)p->finder.spill[i]);
-        if (is_space((uint8_t)p->finder.spill[i]) && p->call.state == AFTER) continue;
+        if (wr_json_space((uint8_t)p->finder.spill[i]) && p->call.state == AFTER) continue;
         p->call.state = TEXT;
     }
     if (p->call.state == TEXT) {

@@ -11,7 +11,6 @@ enum { OPEN, NAME, ARGUMENTS };
 /* Where in a Python string: none, behind its first quote, behind its second, inside, with three quotes. */
 enum { NO_STRING, ONE_QUOTE, TWO_QUOTES, STRING, LONG_STRING };
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static bool begins_name(uint8_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_python(const wr_parser *p) { return p->opener->call->flags & WR_CALL_PYTHON; }
 static bool name_is(const wr_parser *p, const char *name) {
@@ -47,7 +46,7 @@ static wr_output_step python_head(wr_parser *p, uint8_t c) {
     static const char module[] = "default_api.";
     wr_call *call = &p->call;
     if (call->state == OPEN) {
-        if (is_space(c)) return WR_HELD;
+        if (wr_json_space(c)) return WR_HELD;
         if (c == '[' && !call->depth) {
             call->depth = 1;
             p->list = true;
@@ -121,13 +120,13 @@ static wr_output_step bare_head(wr_parser *p, uint8_t c) {
     static const char prefix[] = "call:";
     wr_call *call = &p->call;
     if (call->state == OPEN) {
-        if (call->at == 0 && is_space(c)) return WR_HELD;
+        if (call->at == 0 && wr_json_space(c)) return WR_HELD;
         if (c != (uint8_t)prefix[call->at]) return wr_call_fail(p, 0);
         if (!prefix[++call->at]) call->state = NAME;
         return WR_HELD;
     }
     if (c == '{') {
-        while (p->name.n && is_space((uint8_t)p->name.data[p->name.n - 1])) p->name.n--;
+        while (p->name.n && wr_json_space((uint8_t)p->name.data[p->name.n - 1])) p->name.n--;
         if (p->name.n == 0) return wr_call_fail(p, 0);
         arguments_begin(p);
         return WR_HELD;

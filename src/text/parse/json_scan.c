@@ -32,7 +32,6 @@ enum state {
 
 static const char *const literals[] = {"true", "false", "null"};
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 
 void wr_json_scan_init(wr_json_scan *s) { *s = (wr_json_scan){.state = VALUE}; }
@@ -84,7 +83,7 @@ static wr_json_scan_end step_broken(wr_json_scan *s, uint8_t c) {
     case ']':
         if (s->depth == 0) return WR_JSON_PAST;
         return --s->depth ? WR_JSON_MORE : WR_JSON_LAST;
-    default: return s->depth == 0 && (c == ',' || is_space(c)) ? WR_JSON_PAST : WR_JSON_MORE;
+    default: return s->depth == 0 && (c == ',' || wr_json_space(c)) ? WR_JSON_PAST : WR_JSON_MORE;
     }
 }
 
@@ -108,7 +107,7 @@ static wr_json_scan_end close_container(wr_json_scan *s) {
 }
 
 static wr_json_scan_end step_value(wr_json_scan *s, uint8_t c) {
-    if (is_space(c)) return WR_JSON_MORE;
+    if (wr_json_space(c)) return WR_JSON_MORE;
     if (c == ']' && s->state == FIRST_VALUE) return close_container(s);
     if (c == '{' || c == '[') return open_container(s, c);
     if (c == '"') {
@@ -159,7 +158,7 @@ static wr_json_scan_end step_string(wr_json_scan *s, uint8_t c) {
 static wr_json_scan_end number_ends(wr_json_scan *s, uint8_t c) {
     s->state = NEXT;
     if (s->depth) return wr_json_scan_step(s, c);
-    if (c == ',' || c == '}' || c == ']' || is_space(c)) return WR_JSON_PAST;
+    if (c == ',' || c == '}' || c == ']' || wr_json_space(c)) return WR_JSON_PAST;
     return broken(s, c);
 }
 
@@ -203,7 +202,7 @@ static wr_json_scan_end step_number(wr_json_scan *s, uint8_t c) {
 }
 
 static wr_json_scan_end step_between(wr_json_scan *s, uint8_t c) {
-    if (is_space(c)) return WR_JSON_MORE;
+    if (wr_json_space(c)) return WR_JSON_MORE;
     switch (s->state) {
     case COLON:
         if (c != ':') return broken(s, c);
@@ -259,8 +258,8 @@ bool wr_json_is_valid(const char *text, size_t n, char *first) {
     wr_json_scan_end end = WR_JSON_MORE;
     size_t i = 0;
     wr_json_scan_init(&s);
-    while (n && is_space((uint8_t)text[n - 1])) n--;
-    while (i < n && is_space((uint8_t)text[i])) i++;
+    while (n && wr_json_space((uint8_t)text[n - 1])) n--;
+    while (i < n && wr_json_space((uint8_t)text[i])) i++;
     if (i == n) return false;
     if (first) *first = text[i];
     while (i < n && end == WR_JSON_MORE && !s.invalid) end = wr_json_scan_step(&s, (uint8_t)text[i++]);

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* White space as JSON has it; formats have no other. */
+static inline bool wr_json_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
 enum { WR_JSON_SCAN_DEPTH = 512 }; /* deeper is not valid */
 
 typedef struct wr_json_scan {

@@ -5,12 +5,10 @@
 
 enum { START, SECTION, NAME, TYPE_OR_NAME, SECOND_NAME, ID, ARGUMENTS };
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 static void trim(wr_bytes *b) {
     size_t skip = 0;
-    while (b->n && is_space((uint8_t)b->data[b->n - 1])) b->n--;
-    while (skip < b->n && is_space((uint8_t)b->data[skip])) skip++;
+    while (b->n && wr_json_space((uint8_t)b->data[b->n - 1])) b->n--;
+    while (skip < b->n && wr_json_space((uint8_t)b->data[skip])) skip++;
     if (skip) memmove(b->data, b->data + skip, b->n -= skip);
 }
 
@@ -43,7 +41,7 @@ static wr_output_step step_name(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
     const char *const markers[] = {m->name_end[0], m->name_end[1], m->name_end[2], m->id_end};
     if (p->name.n == 0 && p->finder.n == 0) {
-        if (is_space(c)) return WR_HELD;
+        if (wr_json_space(c)) return WR_HELD;
         if ((c == '[' || c == '{') && m->flags & WR_CALL_OR_WRAPPED) {
             p->opener++;
             p->call = (wr_call){0};
@@ -69,7 +67,7 @@ static wr_output_step step_name(wr_parser *p, uint8_t c) {
 
 /* Behind the first part of the head: arguments, or the name if that part was the type. */
 static wr_output_step step_second(wr_parser *p, uint8_t c) {
-    bool argument = is_space(c) || c == '{' || c == '`';
+    bool argument = wr_json_space(c) || c == '{' || c == '`';
     if (p->call.state == TYPE_OR_NAME) {
         if (argument || p->name.n != 8 || memcmp(p->name.data, "function", 8) != 0) return head_ends(p, true);
         p->name.n = 0;
@@ -94,7 +92,7 @@ static bool opens_fence(wr_parser *p, uint8_t c) {
     static const char fence[] = "```json";
     wr_call *call = &p->call;
     if (call->args.begun || call->fence_done || !(p->opener->call->flags & WR_CALL_FENCED)) return false;
-    if (call->at == 0 && is_space(c)) return false;
+    if (call->at == 0 && wr_json_space(c)) return false;
     if (c == (uint8_t)fence[call->at]) {
         call->at++;
         return true;

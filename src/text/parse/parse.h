@@ -24,7 +24,7 @@ enum {
     WR_ENDS = WR_CLOSERS + WR_OPENERS,
 };
 
-/* ---- Families ------------------------------------------------------------- */
+/* ---- Formats ------------------------------------------------------------- */
 
 /* What a step did with its byte. */
 typedef enum wr_output_step {
@@ -60,10 +60,9 @@ enum {
     WR_CALL_TYPE_FIRST = 1,  /* named: the name may be preceded by a type, and follow behind name_end */
     WR_CALL_NAME_IN_ID = 2,  /* named: what stands for the name is an id, functions.NAME:NUMBER */
     WR_CALL_FENCED = 4,      /* named: the arguments may stand in a Markdown fence */
-    WR_CALL_TRIMMED = 8,     /* tagged: a line break behind the value's opening is not part of it */
-    WR_CALL_ENTITIES = 16,   /* tagged: &quot; and the like in names and keys */
-    WR_CALL_PYTHON = 32,     /* held: Python, else Gemma's notation */
-    WR_CALL_OR_WRAPPED = 64, /* named, tagged: JSON in the place of the call is read by the next opener */
+    WR_CALL_ENTITIES = 8,    /* tagged: &quot; and the like in names and keys */
+    WR_CALL_PYTHON = 16,     /* held: Python, else Gemma's notation */
+    WR_CALL_OR_WRAPPED = 32, /* named, tagged: JSON in the place of the call is read by the next opener */
 };
 
 typedef struct wr_opener {
@@ -124,7 +123,7 @@ enum wr_where { WR_IN_TEXT, WR_IN_CALL, WR_BETWEEN };
 /* The arguments of a call that are passed on as they are (args.c). */
 typedef struct wr_arguments {
     wr_json_scan scan;
-    bool begun, raw, empty;
+    bool begun, raw; /* raw: no JSON, up to a marker */
 } wr_arguments;
 
 /* State of a syntax; zeroed when a call is tried. */

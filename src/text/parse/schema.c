@@ -132,8 +132,8 @@ void wr_typed_value(const char *text, size_t n, unsigned types, wr_bytes *out) {
     const unsigned not_string = types ? types & ~(unsigned)WR_TYPE_STRING : ~(unsigned)WR_TYPE_STRING;
     bool json = wr_json_is_valid(text, n, &first) && first != '"';
     size_t begin = 0, end = n;
-    while (begin < end && strchr(" \n\t\r", text[begin]) && text[begin]) begin++;
-    while (end > begin && strchr(" \n\t\r", text[end - 1]) && text[end - 1]) end--;
+    while (begin < end && wr_json_space((uint8_t)text[begin])) begin++;
+    while (end > begin && wr_json_space((uint8_t)text[end - 1])) end--;
     if (json && (type_by_first(first) & not_string)) {
         wr_bytes_add(out, text + begin, end - begin);
         return;

@@ -10,8 +10,6 @@ enum { START, SECTION, NAME, NAME_TAG, BODY, KEY, KEY_TAG, GAP, VALUE, OBJECT };
 
 enum { TAG_BYTES = 256, BODY_MARKERS = 2 + WR_ENDS };
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 /* Read text again in this state. It ends with c, which the caller then reports as WR_GONE. */
 static wr_output_step again_in(wr_parser *p, int state, const char *text) {
     p->call.state = state;
@@ -51,7 +49,7 @@ static void end(wr_parser *p) {
 
 static wr_output_step step_name(wr_parser *p, uint8_t c) {
     const wr_call_markers *m = p->opener->call;
-    if (p->name.n == 0 && p->finder.n == 0 && is_space(c)) return WR_HELD;
+    if (p->name.n == 0 && p->finder.n == 0 && wr_json_space(c)) return WR_HELD;
     int k = wr_marker_find(&p->finder, m->name_end, 3, c);
     wr_bytes_add(&p->name, p->finder.spill, p->finder.n_spill);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
@@ -86,7 +84,7 @@ static bool are_attributes(const char *text, size_t n) {
     static const char *const names[] = {"string=\"", "type=\"", "index=\""};
     for (size_t i = 0; i < n;) {
         size_t which = 0, from;
-        if (is_space((uint8_t)text[i]) || (text[i] == '/' && i + 1 == n)) {
+        if (wr_json_space((uint8_t)text[i]) || (text[i] == '/' && i + 1 == n)) {
             i++;
             continue;
         }
@@ -153,7 +151,7 @@ static wr_output_step step_body(wr_parser *p, uint8_t c) {
         k = wr_marker_find(&p->finder, markers, BODY_MARKERS, c);
         for (size_t i = 0; i < p->finder.n_spill; i++) { /* text that has no place here is content */
             wr_bytes_byte(&p->held, (uint8_t)p->finder.spill[i]);
-            if (is_space((uint8_t)p->finder.spill[i])) continue;
+            if (wr_json_space((uint8_t)p->finder.spill[i])) continue;
             wr_output_text(p, p->held.data, p->held.n);
             p->held.n = 0;
         }
@@ -195,7 +193,7 @@ static wr_output_step step_key(wr_parser *p, uint8_t c) {
 static wr_output_step step_gap(wr_parser *p, uint8_t c) {
     int k = wr_marker_find(&p->finder, &p->opener->call->value_open, 1, c);
     for (size_t i = 0; i < p->finder.n_spill; i++) {
-        if (is_space((uint8_t)p->finder.spill[i])) continue;
+        if (wr_json_space((uint8_t)p->finder.spill[i])) continue;
         return parameter_fails(p, p->finder.n_spill - i + p->finder.n - 1);
     }
     if (k < 0) return WR_HELD;

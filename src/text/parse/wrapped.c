@@ -41,8 +41,6 @@ static const struct {
     {"index", KEY_OTHER},
 };
 
-static bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 /* The object is none of ours from here on. A call that has its arguments stays one. */
 static wr_output_step give_up(wr_parser *p) {
     if (p->call.begun) wr_call_end(p, true, p->call.valid);
@@ -205,7 +203,7 @@ static wr_output_step step(wr_parser *p, uint8_t c) {
         return c < 0x20 || c == '\\' || p->held.n - call->at == KEY_BYTES ? give_up(p) : WR_HELD;
     default: break;
     }
-    if (is_space(c) && call->state != VALUE) return WR_HELD;
+    if (wr_json_space(c) && call->state != VALUE) return WR_HELD;
     switch (call->state) {
     case OPEN:
         if (c == '{') {
@@ -226,7 +224,7 @@ static wr_output_step step(wr_parser *p, uint8_t c) {
         if (c != ':') return give_up(p);
         call->state = VALUE;
         return WR_HELD;
-    case VALUE: return is_space(c) ? WR_HELD : value_begins(p, c);
+    case VALUE: return wr_json_space(c) ? WR_HELD : value_begins(p, c);
     default: /* NEXT */
         if (c == '}') return object_ends(p);
         if (c != ',') return give_up(p);
