@@ -23,6 +23,9 @@ typedef struct wr_bpe {
     float *scores; /* [vocab->n], only by score */
     bool bytes;    /* symbols start as bytes (byte-level), else as characters */
     bool byte_fallback, fuse_unk, ignore_merges;
+    bool cuts_at_space; /* no merge joins another character with a U+2581 behind it */
+    char *front, *back; /* owned; spelled round a word's characters: before all but the first, behind the last */
+    size_t n_front, n_back;
     int32_t unk;           /* -1: what has no token is left out */
     int32_t byte_ids[256]; /* token of each byte, -1 if none */
 } wr_bpe;
@@ -32,6 +35,8 @@ typedef struct wr_bpe {
 weir_status wr_bpe_take_merges(wr_bpe *bpe, wr_merge *merges, size_t n, weir_error *err);
 /* Fill byte_ids from the vocabulary according to bytes / byte_fallback. */
 void wr_bpe_find_bytes(wr_bpe *bpe);
+/* Find out cuts_at_space, once everything is in. */
+void wr_bpe_find_cuts(wr_bpe *bpe);
 void wr_bpe_deinit(wr_bpe *bpe);
 size_t wr_bpe_heap_bytes(const wr_bpe *bpe);
 

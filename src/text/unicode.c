@@ -127,6 +127,16 @@ bool wr_char_is_word(uint32_t cp) {
            (cp >= 0x24B6 && cp <= 0x24E9) /* circled letters are Alphabetic */ || cp == 0x200C || cp == 0x200D;
 }
 
+bool wr_char_is_control(uint32_t cp) {
+    utf8proc_category_t c = category(cp);
+    return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
+}
+
+bool wr_char_is_mark(uint32_t cp, bool nonspacing_only) {
+    utf8proc_category_t c = category(cp);
+    return c == UTF8PROC_CATEGORY_MN || (!nonspacing_only && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
+}
+
 static bool byte_is_printable(unsigned b) {
     return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
 }

@@ -26,6 +26,9 @@ bool wr_char_is_space(uint32_t cp);
 bool wr_char_is_number(uint32_t cp);
 bool wr_char_is_punctuation(uint32_t cp);
 bool wr_char_is_word(uint32_t cp);
+/* Category Cc, Cf or Co; category M, or Mn alone. */
+bool wr_char_is_control(uint32_t cp);
+bool wr_char_is_mark(uint32_t cp, bool nonspacing_only);
 
 /* The byte-level alphabet: every byte as a printable character of at most two
  * UTF-8 bytes (GPT-2's table: printable Latin-1 as itself, the other 68 bytes in
