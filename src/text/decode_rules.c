@@ -179,7 +179,7 @@ weir_status wr_decode_rules_finish(wr_decode_rules *rules, const wr_vocab *v, we
     rules->n = v->n;
     if (rules->n_steps == 0) return WEIR_OK;
     for (size_t i = 0; i < rules->n_steps; i++) {
-        first |= rules->steps[i].kind == WR_DECODE_METASPACE || rules->steps[i].kind == WR_DECODE_WORDPIECE;
+        first |= rules->steps[i].drop_in_first || rules->steps[i].kind == WR_DECODE_WORDPIECE;
         suffix |= rules->steps[i].kind == WR_DECODE_SUFFIX;
     }
     rules->place[0] = wr_calloc(v->n, sizeof **rules->place);

@@ -36,7 +36,12 @@ static bool replace(const wr_norm_step *step, const wr_view *v, size_t begin, si
     *done = text != NULL;
     if (!text) return true;
     *changed = true;
-    return wr_text_add(out, text, strlen(text), wr_view_range(v, begin, end));
+    uint32_t cp;
+    size_t n = strlen(text);
+    /* Where several characters become one, it has the place of the first. */
+    bool one = n && wr_utf8_get((const uint8_t *)text, &cp) == (int)n;
+    if (one) end = begin + (size_t)wr_utf8_get(v->data + begin, &cp);
+    return wr_text_add(out, text, n, wr_view_range(v, begin, end));
 }
 
 bool wr_norm_precompiled(const wr_norm_step *step, const wr_view *v, wr_text *out, bool *changed) {
@@ -99,6 +104,12 @@ static wr_range place(const wr_view *v, size_t at) {
     return r;
 }
 
+/* What goes belongs to the character before it. */
+static void extend_last(wr_text *out, uint32_t end) {
+    if (!out->with_map) return;
+    for (size_t i = out->n, first = out->n ? wr_utf8_back(out->data, out->n) : 0; i > first;) out->map[--i].end = end;
+}
+
 bool wr_norm_sentencepiece(const wr_norm_step *step, const wr_view *v, wr_text *out, bool *changed) {
     size_t at = 0, n, used;
     *changed = true;
@@ -122,6 +133,7 @@ bool wr_norm_sentencepiece(const wr_norm_step *step, const wr_view *v, wr_text *
             i = k + 1;
         }
         if (n) after_space = step->squeeze && text[n - 1] == ' ';
+        if (!n) extend_last(out, from.end);
         at += used;
     }
     const char *space = step->escape ? metaspace : " ";

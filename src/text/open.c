@@ -27,8 +27,10 @@ static bool is_tiktoken(const char *text, size_t bytes) {
 
 static wr_tok_format find_format(const char *path, const char *text, size_t bytes) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t at = strspn(text, " \t\r\n");
-    if (at < bytes && text[at] == '{') return strncmp(name, "tekken", 6) == 0 ? wr_tok_build_tekken : wr_tok_build_json;
+    size_t at = strspn(text, " \t\r\n"), n = strlen(name);
+    if ((at < bytes && text[at] == '{') || (n > 5 && strcmp(name + n - 5, ".json") == 0)) {
+        return strncmp(name, "tekken", 6) == 0 ? wr_tok_build_tekken : wr_tok_build_json;
+    }
     return is_tiktoken(text, bytes) ? wr_tok_build_tiktoken : wr_tok_build_sentencepiece;
 }
 

@@ -69,7 +69,9 @@ static weir_status read_scores(weir_tokenizer *tok, wr_json_reader *r, double *s
 static weir_status read_vocab(weir_tokenizer *tok, const char *text, wr_json_span span, size_t n_added, double *scores,
                               weir_error *err) {
     wr_json_reader r;
-    if (span.n == 0) return WR_FAIL(err, WEIR_E_FORMAT, "model.vocab is missing or empty");
+    if (span.n == 0) {
+        return WR_FAIL(err, WEIR_E_FORMAT, "model.vocab is %s", span.end > span.begin ? "empty" : "missing");
+    }
     WR_TRY(wr_vocab_init(&tok->vocab, span.n + n_added, 0, err));
     weir_status st = wr_json_reader_init(&r, text, span, "model.vocab", err);
     if (st == WEIR_OK) st = scores ? read_scores(tok, &r, scores, span.n, err) : read_ids(tok, &r, err);
@@ -120,6 +122,9 @@ static weir_status read_merge(merge_reader *m, size_t i, wr_merge *out, weir_err
         }
         nb = na - (size_t)(b - a) - 1;
         return join(m, i, a, (size_t)(b - a), b + 1, nb, out, err);
+    }
+    if (wr_json_peek(&m->r) != '[') {
+        return WR_FAIL(err, WEIR_E_FORMAT, "model.merges[%zu] is neither a string nor a pair", i);
     }
     WR_TRY(wr_json_enter(&m->r, '[', err));
     WR_TRY(wr_json_more(&m->r, ']', &more, err));

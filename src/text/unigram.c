@@ -85,8 +85,9 @@ static bool emit_settled(run *r, wr_unigram_node *nodes, size_t base, size_t n) 
 }
 
 static void offer(const wr_unigram *u, wr_unigram_node *to, double score, size_t back, int32_t id) {
+    if (u->single) score = (float)score; /* ties are ties of rounded sums */
     if (to->back && !(score > to->score)) return;
-    *to = (wr_unigram_node){.score = u->single ? (float)score : score, .back = (uint32_t)back, .id = id};
+    *to = (wr_unigram_node){.score = score, .back = (uint32_t)back, .id = id};
 }
 
 /* Make nodes up to index n usable; those from *made on are new. */
@@ -119,9 +120,8 @@ weir_status wr_unigram_word(const wr_unigram *u, wr_unigram_scratch *s, const wr
             if (k == at + step) single = true;
         }
         if (!single) {
-            double unknown = u->unk_score + score;
             if (!reach(s, here + step, &made)) goto memory;
-            offer(u, &s->nodes[here + step], u->single ? (float)unknown : unknown, step, NO_PIECE);
+            offer(u, &s->nodes[here + step], u->unk_score + score, step, NO_PIECE);
             if (at + step > furthest) furthest = at + step;
         }
         at += step;
