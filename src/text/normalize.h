@@ -31,6 +31,7 @@ typedef enum wr_norm_kind {
 typedef struct wr_norm_step {
     wr_norm_kind kind;
     bool compose, compatible; /* FORM */
+    bool newest;              /* FORM: by utf8proc's tables, not by those of Hugging Face's library */
     bool left, right;         /* STRIP */
     char *find, *put;         /* owned; REPLACE by text, PREPEND */
     size_t find_bytes, put_bytes;

@@ -12,10 +12,12 @@
 #include "base/mem.h"
 #include "text/normalize.h"
 #include "text/unicode.h"
+#include "text/unicode_reference.h"
 
 typedef struct item {
     utf8proc_int32_t cp;
-    int32_t uses; /* old characters */
+    uint16_t uses; /* old characters */
+    uint8_t class; /* combining class */
 } item;
 
 typedef struct run {
@@ -23,20 +25,20 @@ typedef struct run {
     size_t n, cap, sorted_cap;
 } run;
 
-static int combining_class(utf8proc_int32_t cp) { return utf8proc_get_property(cp)->combining_class; }
+static uint8_t combining_class(utf8proc_int32_t cp) { return (uint8_t)utf8proc_get_property(cp)->combining_class; }
 
 /* Canonical order: a stable sort of every stretch of marks by combining class. By
  * counting, since a stretch may be as long as the text. */
 static bool order_marks(run *r) {
     for (size_t i = 0; i < r->n;) {
-        if (combining_class(r->at[i].cp) == 0) {
+        if (r->at[i].class == 0) {
             i++;
             continue;
         }
         size_t begin = i, count[256] = {0}, sum = 0;
         bool sorted = true;
         for (int last = 0; i < r->n; i++) {
-            int c = combining_class(r->at[i].cp);
+            int c = r->at[i].class;
             if (c == 0) break;
             if (c < last) sorted = false;
             last = c;
@@ -49,7 +51,7 @@ static bool order_marks(run *r) {
             count[c] = sum;
             sum += here;
         }
-        for (size_t k = begin; k < i; k++) r->sorted[count[combining_class(r->at[k].cp)]++] = r->at[k];
+        for (size_t k = begin; k < i; k++) r->sorted[count[r->at[k].class]++] = r->at[k];
         memcpy(r->at + begin, r->sorted, (i - begin) * sizeof *r->at);
     }
     return true;
@@ -69,11 +71,12 @@ static void compose(run *r) {
         item x = r->at[i];
         int c = combining_class(x.cp);
         bool beside = out == starter + 1;
-        if (starter != SIZE_MAX && (beside || (last < c && last != 0))) {
+        /* `uses` of a starter stays small: only so many marks compose, but a run may be hostile. */
+        if (starter != SIZE_MAX && (beside || (last < c && last != 0)) && r->at[starter].uses < UINT16_MAX) {
             utf8proc_int32_t joined = compose_pair(r->at[starter].cp, x.cp);
             if (joined) {
                 r->at[starter].cp = joined;
-                r->at[starter].uses += x.uses;
+                r->at[starter].uses = (uint16_t)(r->at[starter].uses + x.uses);
                 continue;
             }
         }
@@ -92,13 +95,17 @@ static bool decompose(const wr_norm_step *step, const wr_view *v, size_t begin, 
         utf8proc_int32_t parts[32]; /* the longest decomposition, of U+FDFA, has 18 characters */
         int boundclass = 0;
         i += (size_t)wr_utf8_get(v->data + i, &cp);
-        utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, parts, 32, options, &boundclass);
-        if (n < 0 || n > 32) { /* not possible for a scalar value */
+        bool inert = !step->newest && (wr_reference_unknown(cp) & WR_REFERENCE_FORM);
+        utf8proc_ssize_t n = -1;
+        if (!inert) n = utf8proc_decompose_char((utf8proc_int32_t)cp, parts, 32, options, &boundclass);
+        if (n < 0 || n > 32) { /* inert; for a scalar value nothing else is possible */
             parts[0] = (utf8proc_int32_t)cp;
             n = 1;
         }
         if (!wr_grow(&r->at, &r->cap, r->n + (size_t)n, sizeof *r->at)) return false;
-        for (utf8proc_ssize_t k = 0; k < n; k++) r->at[r->n++] = (item){parts[k], k == 0};
+        for (utf8proc_ssize_t k = 0; k < n; k++) {
+            r->at[r->n++] = (item){parts[k], k == 0, inert ? 0 : combining_class(parts[k])};
+        }
     }
     return true;
 }
@@ -113,7 +120,7 @@ static bool form_run(const wr_norm_step *step, const wr_view *v, size_t begin, s
         uint8_t utf8[4];
         size_t k = (size_t)wr_utf8_put((uint32_t)r->at[i].cp, utf8);
         wr_range from = last;
-        for (int32_t used = 0; used < r->at[i].uses; used++) {
+        for (unsigned used = 0; used < r->at[i].uses; used++) {
             uint32_t cp;
             size_t n = (size_t)wr_utf8_get(v->data + at, &cp);
             last = wr_view_range(v, at, at + n);

@@ -115,6 +115,7 @@ weir_status wr_tok_build_tiktoken(weir_tokenizer *tok, const char *text, size_t 
     WR_TRY(wr_tok_link_ranks(tok, err));
     WR_TRY(wr_split_rule_apply(wr_split_rule_find(found->rule), tok, err));
     tok->bpe.ignore_merges = true;
+    for (size_t i = 0; i < tok->n_norm; i++) tok->norm[i].newest = true; /* the programs use Python's */
     if (has_config) return WEIR_OK;
     WR_TRY(add_specials(tok, found, err));
     return name_specials(tok, err);

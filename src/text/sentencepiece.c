@@ -3,6 +3,7 @@
  * are taken. */
 #include "text/sentencepiece.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -102,34 +103,31 @@ static weir_status set_bpe(weir_tokenizer *tok, const wr_piece_model *m, weir_er
     return WEIR_OK;
 }
 
-/* A user-defined piece scores as its length in bytes times the best score, less a tenth;
- * the bounds are those of normal pieces. */
+/* A user-defined piece gets a tenth for each byte behind its first, where scores of other
+ * pieces are logarithms of probabilities. */
 static weir_status set_unigram(weir_tokenizer *tok, const wr_piece_model *m, weir_error *err) {
     size_t n = tok->vocab.n;
-    float low = INFINITY, high = -INFINITY;
+    float lowest = FLT_MAX; /* of normal pieces */
     double *scores = wr_malloc(n * sizeof *scores);
     if (!scores) return no_memory(err);
     for (size_t i = 0; i < n; i++) {
+        int32_t kind = wr_piece_kind_at(m->kinds, i);
         scores[i] = (double)m->scores[i];
-        if (wr_piece_kind_at(m->kinds, i) != WR_PIECE_NORMAL) continue;
-        if (m->scores[i] < low) low = m->scores[i];
-        if (m->scores[i] > high) high = m->scores[i];
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (wr_piece_kind_at(m->kinds, i) != WR_PIECE_USER) continue;
-        scores[i] = (double)((float)wr_vocab_length(&tok->vocab, (int32_t)i) * high) - 0.1;
+        if (kind == WR_PIECE_NORMAL && m->scores[i] < lowest) lowest = m->scores[i];
+        if (kind != WR_PIECE_USER) continue;
+        scores[i] = (float)(0.1 * (double)(wr_vocab_length(&tok->vocab, (int32_t)i) - 1));
     }
     tok->kind = WR_MODEL_UNIGRAM;
     tok->unigram.byte_fallback = m->byte_fallback;
     tok->unigram.single = true;
     tok->unigram.unk = m->unk;
-    return wr_unigram_take_scores(&tok->unigram, scores, (double)low,
+    return wr_unigram_take_scores(&tok->unigram, scores, (double)lowest,
                                   WR_TOKEN_SPECIAL | WR_TOKEN_BYTE | WR_TOKEN_UNUSED, err);
 }
 
 weir_status wr_tok_set_pieces(weir_tokenizer *tok, const wr_piece_model *m, weir_error *err) {
     for (size_t i = 0; i < tok->vocab.n; i++) {
-        if (isnan(m->scores[i])) return WR_FAIL(err, WEIR_E_FORMAT, "the score of token %zu is not a number", i);
+        if (!isfinite(m->scores[i])) return WR_FAIL(err, WEIR_E_FORMAT, "the score of token %zu is not a number", i);
     }
     WR_TRY(set_normalizer(tok, m, err));
     WR_TRY(m->unigram ? set_unigram(tok, m, err) : set_bpe(tok, m, err));

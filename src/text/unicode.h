@@ -21,7 +21,8 @@ int wr_utf8_get(const uint8_t *p, uint32_t *cp);
 size_t wr_utf8_back(const uint8_t *p, size_t at);
 
 /* White_Space; general category N*; ASCII punctuation or category P*; word
- * characters (Alphabetic, marks, decimal digits, connectors). */
+ * characters (Alphabetic, marks, decimal digits, connectors). Punctuation, controls and
+ * marks as Hugging Face's library sees them (unicode_reference.h). */
 bool wr_char_is_space(uint32_t cp);
 bool wr_char_is_number(uint32_t cp);
 bool wr_char_is_punctuation(uint32_t cp);

@@ -3,6 +3,8 @@
  * out, so memory follows the longest chain of pieces, not the text. */
 #include "text/unigram.h"
 
+#include <math.h>
+
 #include "base/mem.h"
 #include "text/unicode.h"
 
@@ -13,6 +15,9 @@ typedef struct wr_unigram_node {
 } wr_unigram_node;
 
 enum { NO_PIECE = -1 };
+
+/* Sums in single precision start anew beyond this, as SentencePiece's do. */
+#define SINGLE_SUM_MAX 100000.0
 
 void wr_unigram_deinit(wr_unigram *u) {
     wr_trie_deinit(&u->trie);
@@ -98,6 +103,14 @@ static bool reach(wr_unigram_scratch *s, size_t n, size_t *made) {
     return true;
 }
 
+/* Make the sum at index `here` 0 and the later ones relative to it. */
+static void start_anew(wr_unigram_node *nodes, size_t here, size_t made) {
+    double offset = nodes[here].score;
+    for (size_t i = here; i < made; i++) {
+        if (i == here || nodes[i].back) nodes[i].score = (float)(nodes[i].score - offset);
+    }
+}
+
 weir_status wr_unigram_word(const wr_unigram *u, wr_unigram_scratch *s, const wr_view *v, size_t begin, size_t end,
                             wr_ids *out, weir_error *err) {
     run r = {.u = u, .v = v, .out = out};
@@ -108,6 +121,7 @@ weir_status wr_unigram_word(const wr_unigram *u, wr_unigram_scratch *s, const wr
     for (size_t at = begin; at < end;) {
         uint32_t cp, node = 0;
         size_t step = (size_t)wr_utf8_get(p + at, &cp), here = at - base;
+        if (u->single && fabs(s->nodes[here].score) > SINGLE_SUM_MAX) start_anew(s->nodes, here, made);
         double score = s->nodes[here].score;
         bool single = false;
         for (size_t k = at; k < end && (node = wr_trie_step(&u->trie, node, p[k])) != 0;) {
