@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import sentencepiece
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import tokenizer_references as ref  # noqa: E402
@@ -28,7 +28,7 @@ CORPUS = ["Hello world, this is a small text about words and pieces of words.", 
 
 TEXTS = ["", " ", "Hello, world! It's 2024.", "  a  b\t\nc ", "unhappy words  of the sword", "café cafe\u0301 ÅNGSTRÖM ﬁ ǅ", "日本語テキスト 世界。", "x\u00a0y\u3000z\u200b\ufeff!",
          "a\x01b\x7fc\ufffdd", "Привет, МИР", "a-b--c", "😀 👍🏽 x", "don't do not 's 've . , ! ?", "e\u0301\u0323 x\u0323\u0307", "word" * 30, "12 345 ½ ٣", "abc αβγ абв かな カナー 한글 ok",
-         "[CLS] hi [SEP]", "tail   ", "▁a ▁▁b", "zq zq zqzq", "  lead"]
+         "x [CLS] hi [SEP] y", "tail   ", "▁a ▁▁b", "zq zq zqzq", "  lead"]
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
@@ -38,6 +38,14 @@ def spans(text, offsets):
     for c in text:
         at.append(at[-1] + len(c.encode()))
     return [[at[a], at[b]] for a, b in offsets]
+
+
+def decoded(tok, ids, skip):
+    """None where the library panics, as it does when Strip has less to take than it may."""
+    try:
+        return tok.decode(ids, skip_special_tokens=skip)
+    except BaseException:
+        return None
 
 
 class Cases:
@@ -64,8 +72,8 @@ class Cases:
             if not spans_differ:
                 case["spans"].append(spans(text, bare.offsets))
             if decode:
-                case["all"].append(tok.decode(ids, skip_special_tokens=False))
-                case["skip"].append(tok.decode(ids, skip_special_tokens=True))
+                case["all"].append(decoded(tok, ids, False))
+                case["skip"].append(decoded(tok, ids, True))
         self.cases.append(case)
 
 
@@ -110,6 +118,12 @@ def bases(cases):
     data["decoder"] = {"type": "BPEDecoder", "suffix": "</w>"}
     cases.base("suffix", Tokenizer.from_str(json.dumps(data)))
 
+    level = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    byte = Tokenizer(models.BPE())
+    byte.pre_tokenizer, byte.decoder = level, decoders.ByteLevel()
+    byte.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=400, special_tokens=["<unk>", "<s>", "</s>"], initial_alphabet=level.alphabet(), show_progress=False))
+    cases.base("bytes", byte)
+
     prefix = Tokenizer(models.BPE(unk_token="[UNK]", continuing_subword_prefix="@@"))
     prefix.pre_tokenizer = pre_tokenizers.Whitespace()
     prefix.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=220, special_tokens=SPECIALS, continuing_subword_prefix="@@", show_progress=False))
@@ -138,12 +152,12 @@ def every_kind(cases):
                  {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}):
         cases.add(f"pre_tokenizer {step}", "unigram", pre_tokenizer=step)
     byte = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-    cases.add("trimmed spans", "unigram", pre_tokenizer=byte, post_processor=byte)
-    cases.add("trimmed spans, no space in front", "unigram", pre_tokenizer={**byte, "add_prefix_space": False}, post_processor={**byte, "add_prefix_space": False})
-    cases.add("RobertaProcessing trims", "unigram", pre_tokenizer=byte, post_processor={"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1], "trim_offsets": True, "add_prefix_space": True})
-    fuse, strip = {"type": "Fuse"}, {"type": "Strip", "content": "o", "start": 1, "stop": 1}
+    cases.add("trimmed spans", "bytes", pre_tokenizer=byte, post_processor=byte)
+    cases.add("trimmed spans, no space in front", "bytes", pre_tokenizer={**byte, "add_prefix_space": False}, post_processor={**byte, "add_prefix_space": False})
+    cases.add("RobertaProcessing trims", "bytes", pre_tokenizer=byte, post_processor={"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1], "trim_offsets": True, "add_prefix_space": True})
+    fuse, strip = {"type": "Fuse"}, {"type": "Strip", "content": "o", "start": 1, "stop": 0}
     for decoder in ({"type": "WordPiece", "prefix": "##", "cleanup": False}, {"type": "CTC", "pad_token": "[PAD]", "word_delimiter_token": "##e", "cleanup": True},
-                    {"type": "CTC", "pad_token": "w", "word_delimiter_token": "|", "cleanup": False}, strip,
+                    {"type": "CTC", "pad_token": "w", "word_delimiter_token": "|", "cleanup": False}, strip, {**strip, "start": 0, "stop": 2},
                     {"type": "Sequence", "decoders": [fuse, {"type": "Strip", "content": "s", "start": 0, "stop": 2}]},
                     {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"Regex": "[aeiou]+"}, "content": "<>"}, {"type": "WordPiece", "prefix": "##", "cleanup": True}]},
                     {"type": "Sequence", "decoders": [fuse, {"type": "Replace", "pattern": {"String": "#"}, "content": "··"}, {"type": "Strip", "content": "·", "start": 3, "stop": 0}]}, None):

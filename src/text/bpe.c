@@ -266,8 +266,10 @@ static bool split_for_scores(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t
     return true;
 }
 
-/* A character that no merge took: its bytes, or unknown. */
-static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, wr_ids *out) {
+/* A character that no merge took: its bytes, or unknown; *unknown: the token before was. */
+static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, bool *unknown, wr_ids *out) {
+    bool fuse = *unknown && bpe->fuse_unk;
+    *unknown = false;
     if (bpe->byte_fallback && has_bytes(bpe, v->data + at, n)) {
         for (size_t k = 0; k < n; k++) {
             wr_range from = wr_view_range(v, at + k, at + k + 1);
@@ -275,7 +277,12 @@ static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t
         }
         return true;
     }
-    return bpe->unk < 0 || wr_ids_add(out, bpe->unk, wr_view_range(v, at, at + n));
+    *unknown = true;
+    wr_range from = wr_view_range(v, at, at + n);
+    if (bpe->unk < 0) return true;
+    if (!fuse) return wr_ids_add(out, bpe->unk, from);
+    if (out->with_map) out->from[out->n - 1].end = from.end;
+    return true;
 }
 
 /* The token whose piece is the whole word; -1 if none. *ok false: out of memory. */
@@ -325,11 +332,15 @@ static bool merge(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t
         if (a->next != NONE) s->symbols[a->next].prev = left;
         if (!consider(bpe, s, word, a->prev) || !consider(bpe, s, word, left)) return false;
     }
+    bool unknown = false;
     for (uint32_t i = 0; count && i != NONE; i = s->symbols[i].next) {
         const wr_bpe_symbol *a = &s->symbols[i];
-        bool ok = a->id >= 0 ? wr_ids_add(out, a->id, wr_view_range(v, begin + a->at, begin + a->at + a->n))
-                             : emit_fallback(bpe, v, begin + a->at, a->n, out);
-        if (!ok) return false;
+        if (a->id < 0) {
+            if (!emit_fallback(bpe, v, begin + a->at, a->n, &unknown, out)) return false;
+            continue;
+        }
+        unknown = false;
+        if (!wr_ids_add(out, a->id, wr_view_range(v, begin + a->at, begin + a->at + a->n))) return false;
     }
     return true;
 }

@@ -69,7 +69,7 @@ static void compose(run *r) {
     int last = 0; /* class of the character before, 0 right behind the starter */
     for (size_t i = 0; i < r->n; i++) {
         item x = r->at[i];
-        int c = combining_class(x.cp);
+        int c = x.class;
         bool beside = out == starter + 1;
         /* `uses` of a starter stays small: only so many marks compose, but a run may be hostile. */
         if (starter != SIZE_MAX && (beside || (last < c && last != 0)) && r->at[starter].uses < UINT16_MAX) {
@@ -132,8 +132,20 @@ static bool form_run(const wr_norm_step *step, const wr_view *v, size_t begin, s
     return true;
 }
 
+/* A character may be compatible with one that composes with what is before it though the
+ * character itself begins a cluster: the letters of U+3131... with Hangul's jamo. */
+static bool joins_when_compatible(uint32_t cp) {
+    utf8proc_int32_t parts[32];
+    int boundclass = 0;
+    int options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
+    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, parts, 32, options, &boundclass);
+    if (n < 1 || n > 32) return false;
+    bool jamo = (parts[0] >= 0x1161 && parts[0] <= 0x1175) || (parts[0] >= 0x11A8 && parts[0] <= 0x11C2);
+    return jamo || combining_class(parts[0]) != 0;
+}
+
 /* End of the run that begins at a character that is not followed by ASCII alone. */
-static size_t run_end(const wr_view *v, size_t begin) {
+static size_t run_end(const wr_norm_step *step, const wr_view *v, size_t begin) {
     uint32_t cp, next;
     size_t end = begin + (size_t)wr_utf8_get(v->data + begin, &cp);
     utf8proc_int32_t state = 0;
@@ -142,7 +154,7 @@ static size_t run_end(const wr_view *v, size_t begin) {
         /* A mark always belongs to what is before it, also where it does not
          * extend the cluster in this table's opinion. */
         if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next, &state) &&
-            combining_class((utf8proc_int32_t)next) == 0) {
+            combining_class((utf8proc_int32_t)next) == 0 && !(step->compatible && joins_when_compatible(next))) {
             break;
         }
         cp = next;
@@ -166,7 +178,7 @@ bool wr_norm_form(const wr_norm_step *step, const wr_view *v, wr_text *out, bool
         ok = wr_text_add_part(out, v, begin, plain);
         begin = plain;
         if (!ok || begin == v->n) break;
-        size_t end = run_end(v, begin);
+        size_t end = run_end(step, v, begin);
         ok = form_run(step, v, begin, end, &r, out);
         begin = end;
     }

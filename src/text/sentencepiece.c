@@ -96,6 +96,7 @@ static weir_status set_decoder(weir_tokenizer *tok, const wr_piece_model *m, wei
 static weir_status set_bpe(weir_tokenizer *tok, const wr_piece_model *m, weir_error *err) {
     wr_bpe *bpe = &tok->bpe;
     bpe->byte_fallback = m->byte_fallback;
+    bpe->fuse_unk = true;
     bpe->unk = m->unk;
     bpe->scores = wr_malloc(tok->vocab.n * sizeof *bpe->scores);
     if (!bpe->scores) return no_memory(err);
