@@ -27,7 +27,8 @@ static bool is_tiktoken(const char *text, size_t bytes) {
 
 static wr_tok_format find_format(const char *path, const char *text, size_t bytes) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t at = strspn(text, " \t\r\n"), n = strlen(name);
+    size_t at = 0, n = strlen(name);
+    while (at < bytes && strchr(" \t\r\n", text[at]) && text[at]) at++;
     if ((at < bytes && text[at] == '{') || (n > 5 && strcmp(name + n - 5, ".json") == 0)) {
         return strncmp(name, "tekken", 6) == 0 ? wr_tok_build_tekken : wr_tok_build_json;
     }
@@ -57,20 +58,18 @@ done:
     return WEIR_OK;
 }
 
-weir_status wr_tokenizer_open_json_text(const char *json, size_t json_bytes, const char *config, size_t config_bytes,
-                                        weir_tokenizer **out, weir_error *err) {
-    return open_text(wr_tok_build_json, json, json_bytes, config, config_bytes, out, err);
+weir_status wr_tokenizer_open_text(const char *name, const char *text, size_t bytes, const char *config,
+                                   size_t config_bytes, weir_tokenizer **out, weir_error *err) {
+    return open_text(find_format(name, text, bytes), text, bytes, config, config_bytes, out, err);
 }
 
-/* format NULL: found out from name and content. */
-static weir_status open_file(const char *path, wr_tok_format format, const char *config, size_t config_bytes,
-                             weir_tokenizer **out, weir_error *err) {
+static weir_status open_file(const char *path, const char *config, size_t config_bytes, weir_tokenizer **out,
+                             weir_error *err) {
     char *text = NULL;
     size_t bytes = 0;
     *out = NULL;
     WR_TRY(wr_file_read(path, FILE_BYTES_MAX, &text, &bytes, err));
-    if (!format) format = find_format(path, text, bytes);
-    weir_status st = open_text(format, text, bytes, config, config_bytes, out, err);
+    weir_status st = wr_tokenizer_open_text(path, text, bytes, config, config_bytes, out, err);
     if (st != WEIR_OK) wr_err_context(err, "loading %s", path);
     wr_free(text);
     return st;
@@ -82,7 +81,7 @@ weir_status wr_tokenizer_open_json(const char *tokenizer_path, const char *confi
     size_t bytes = 0;
     *out = NULL;
     if (config_path) WR_TRY(wr_file_read(config_path, CONFIG_BYTES_MAX, &config, &bytes, err));
-    weir_status st = open_file(tokenizer_path, wr_tok_build_json, config, bytes, out, err);
+    weir_status st = open_file(tokenizer_path, config, bytes, out, err);
     wr_free(config);
     return st;
 }
@@ -138,7 +137,7 @@ weir_status wr_tokenizer_open_folder(const char *folder, weir_tokenizer **out, w
         st = no_memory(err);
         goto done;
     }
-    WR_TRY_GOTO(st, open_file(path, NULL, config, config_bytes, &tok, err), done);
+    WR_TRY_GOTO(st, open_file(path, config, config_bytes, &tok, err), done);
     if (jinja) st = wr_tokenizer_set_chat_template(tok, jinja, err);
 done:
     wr_free(path);
@@ -166,5 +165,5 @@ weir_status weir_tokenizer_open(const char *path, weir_tokenizer **out, weir_err
     if (wr_path_is_folder(path)) return wr_tokenizer_open_folder(path, out, err);
     size_t n = strlen(path);
     if (n > 5 && strcmp(path + n - 5, ".gguf") == 0) return open_gguf_file(path, out, err);
-    return open_file(path, NULL, NULL, 0, out, err);
+    return open_file(path, NULL, 0, out, err);
 }

@@ -24,9 +24,10 @@ weir_status wr_tokenizer_open_json(const char *tokenizer_path, const char *confi
  * tokenizer_config.json and chat_template.jinja (which wins over the config's template). */
 weir_status wr_tokenizer_open_folder(const char *folder, weir_tokenizer **out, weir_error *err);
 
-/* As wr_tokenizer_open_json, from text in memory; config may be NULL. */
-weir_status wr_tokenizer_open_json_text(const char *json, size_t json_bytes, const char *config, size_t config_bytes,
-                                        weir_tokenizer **out, weir_error *err);
+/* From a file's text in memory; name decides about its format as a file's name does, and
+ * config (tokenizer_config.json) may be NULL. */
+weir_status wr_tokenizer_open_text(const char *name, const char *text, size_t bytes, const char *config,
+                                   size_t config_bytes, weir_tokenizer **out, weir_error *err);
 
 /* The folder has a tokenizer file, be it of a form that is not supported. */
 bool wr_tokenizer_in_folder(const char *folder);
