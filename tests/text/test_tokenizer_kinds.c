@@ -1,6 +1,8 @@
 /* Every kind of model, step and file, against the libraries (tools/goldens_kinds.py). */
 #include "text_test.h"
 
+#include "base/fault.h"
+
 static void check_spans(const weir_tokenizer *tok, const char *name, const json_t *text, const json_t *spans) {
     weir_encoding e;
     const char *s = json_string_value(text);
@@ -80,6 +82,56 @@ static void every_kind_of_file_is_as_the_reference(void **state) {
             if (json_is_string(decoded)) check_decoding(tok, name, ids, 0, decoded);
         }
         weir_tokenizer_close(tok);
+    }
+    json_decref(root);
+}
+
+/* One opening, encoding and decoding; every failure of memory is a status, and nothing leaks. */
+static bool run_short_of_memory(const char *name, const char *data, size_t n, uint64_t nth) {
+    static const char text[] = "Hello, caf\xC3\xA9 \xEF\xAC\x81 words  12 zq \xE6\x97\xA5";
+    weir_tokenizer *tok = NULL;
+    weir_error err = {0};
+    wr_fault_arm(WR_FAULT_MEMORY, nth);
+    weir_status st = wr_tokenizer_open_text(name, data, n, NULL, 0, &tok, &err);
+    weir_encoding e = {0};
+    char *back = NULL;
+    size_t bytes;
+    if (st == WEIR_OK) st = weir_tokenizer_encode_new(tok, text, sizeof text - 1, 3, true, &e, &err);
+    if (st == WEIR_OK) st = weir_tokenizer_decode(tok, e.ids, e.n, 0, &back, &bytes, &err);
+    bool hit = wr_fault_calls(WR_FAULT_MEMORY) >= nth;
+    wr_fault_arm(WR_FAULT_MEMORY, 0);
+    if (st != (hit ? WEIR_E_MEMORY : WEIR_OK) && !(hit && st == WEIR_OK)) {
+        fail_msg("%s, allocation %llu: status %d, \"%s\"", name, (unsigned long long)nth, st, err.message);
+    }
+    weir_text_free(back);
+    weir_encoding_deinit(&e);
+    weir_tokenizer_close(tok);
+    return hit;
+}
+
+static void every_failed_allocation_is_a_status(void **state) {
+    (void)state;
+    json_t *root = load_golden(DATA("kinds.golden.json")), *c;
+    size_t i;
+    json_array_foreach(json_object_get(root, "cases"), i, c) {
+        /* Opening a whole vocabulary anew for each: the first case of each base, and some steps. */
+        if (i % 5 && json_object_size(json_object_get(c, "patch"))) continue;
+        char *file = case_file(root, c);
+        uint64_t nth = 1;
+        while (run_short_of_memory("tokenizer.json", file, strlen(file), nth)) nth += 1 + nth / 60;
+        assert_true(nth > 20);
+        wr_free(file);
+    }
+    json_array_foreach(json_object_get(root, "files"), i, c) {
+        const char *name = json_string_value(json_object_get(c, "file"));
+        char path[512], *data;
+        size_t n;
+        snprintf(path, sizeof path, DATA("%s"), name);
+        assert_int_equal(wr_file_read(path, 1 << 20, &data, &n, NULL), WEIR_OK);
+        uint64_t nth = 1;
+        while (run_short_of_memory(name, data, n, nth)) nth++;
+        assert_true(nth > 20);
+        wr_free(data);
     }
     json_decref(root);
 }
@@ -165,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_and_step_is_as_the_reference),
         cmocka_unit_test(every_kind_of_file_is_as_the_reference),
+        cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(files_of_models_add_one_bos),
         cmocka_unit_test(unknown_rank_files_are_refused),
         cmocka_unit_test(cut_model_files_are_refused),
