@@ -24,6 +24,11 @@ typedef struct wr_bpe_pair {
     uint32_t bytes;
 } wr_bpe_pair;
 
+/* Bytes of a word that wait to be given out. */
+typedef struct wr_bpe_part {
+    uint32_t at, n;
+} wr_bpe_part;
+
 #define NONE UINT32_MAX
 
 void wr_bpe_deinit(wr_bpe *bpe) {
@@ -44,6 +49,8 @@ void wr_bpe_scratch_deinit(wr_bpe_scratch *s) {
     wr_free(s->symbols);
     wr_free(s->heap);
     wr_free(s->spelled);
+    wr_free(s->halves);
+    wr_free(s->parts);
     *s = (wr_bpe_scratch){0};
 }
 
@@ -176,6 +183,10 @@ static bool consider(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, 
         if (pair.joined < 0) return true;
         /* Control, byte and unknown tokens are names, not text. */
         if (bpe->vocab->flags[pair.joined] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) return true;
+        if (bpe->vocab->flags[pair.joined] & WR_TOKEN_UNUSED) {
+            if (!s->halves && !(s->halves = wr_calloc(bpe->vocab->n, sizeof *s->halves))) return false;
+            s->halves[pair.joined] = a->n;
+        }
         pair.key = (uint64_t)score_order(bpe->scores[pair.joined]) << 32 | left;
     }
     return heap_push(s, pair);
@@ -285,6 +296,32 @@ static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t
     return true;
 }
 
+/* A symbol; id -1: no token of its own. */
+static bool emit(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, int32_t id, bool *unknown, wr_ids *out) {
+    if (id < 0) return emit_fallback(bpe, v, at, n, unknown, out);
+    *unknown = false;
+    return wr_ids_add(out, id, wr_view_range(v, at, at + n));
+}
+
+/* An unused piece takes part in merging but is given out as what it was made from. */
+static bool emit_unused(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t begin, wr_bpe_part part,
+                        bool *unknown, wr_ids *out) {
+    size_t count = 0;
+    for (;;) {
+        int32_t id = wr_vocab_find(bpe->vocab, v->data + begin + part.at, part.n);
+        uint32_t half = id >= 0 && bpe->vocab->flags[id] & WR_TOKEN_UNUSED ? s->halves[id] : 0;
+        if (half) { /* first the left half, later the right one */
+            if (!wr_grow(&s->parts, &s->parts_cap, count + 1, sizeof *s->parts)) return false;
+            s->parts[count++] = (wr_bpe_part){part.at + half, part.n - half};
+            part.n = half;
+            continue;
+        }
+        if (!emit(bpe, v, begin + part.at, part.n, id, unknown, out)) return false;
+        if (count == 0) return true;
+        part = s->parts[--count];
+    }
+}
+
 /* The token whose piece is the whole word; -1 if none. *ok false: out of memory. */
 static int32_t whole_word(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, size_t n, bool *ok) {
     int32_t id;
@@ -335,12 +372,11 @@ static bool merge(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t
     bool unknown = false;
     for (uint32_t i = 0; count && i != NONE; i = s->symbols[i].next) {
         const wr_bpe_symbol *a = &s->symbols[i];
-        if (a->id < 0) {
-            if (!emit_fallback(bpe, v, begin + a->at, a->n, &unknown, out)) return false;
-            continue;
+        if (a->id >= 0 && s->halves && bpe->vocab->flags[a->id] & WR_TOKEN_UNUSED) {
+            if (!emit_unused(bpe, s, v, begin, (wr_bpe_part){a->at, a->n}, &unknown, out)) return false;
+        } else if (!emit(bpe, v, begin + a->at, a->n, a->id, &unknown, out)) {
+            return false;
         }
-        unknown = false;
-        if (!wr_ids_add(out, a->id, wr_view_range(v, begin + a->at, begin + a->at + a->n))) return false;
     }
     return true;
 }

@@ -47,6 +47,9 @@ typedef struct wr_bpe_scratch {
     size_t symbols_cap, heap_cap, n_heap;
     uint8_t *spelled; /* a word in the byte-level alphabet */
     size_t spelled_cap;
+    uint32_t *halves; /* [vocab->n] by score: bytes of the left half that an unused piece was last made from */
+    struct wr_bpe_part *parts;
+    size_t parts_cap;
 } wr_bpe_scratch;
 void wr_bpe_scratch_deinit(wr_bpe_scratch *s);
 
