@@ -141,6 +141,10 @@ def compare_text(tok, reference, data, differences, places_agree):
     for special in (True, False):
         want, places = reference.encode(text, special)
         got, spans = tok.encode(data, weir.PARSE_SPECIAL if special else 0, spans=True)
+        if not special and reference.special & set(want) - reference.unknown:
+            # The library's model itself found a control token in plain text. weir's never does.
+            differences.check("control tokens of plain text", data, reference.special & set(got) - reference.unknown, set())
+            continue
         differences.check(f"ids, special {special}", data, got, want)
         if got == want and places is not None and valid and places_agree(text):
             known = [span if place else None for span, place in zip(spans, places)]

@@ -30,6 +30,8 @@ class HuggingFace:
         tok.no_truncation()
         tok.no_padding()
         self.special = {i for i, t in tok.get_added_tokens_decoder().items() if t.special}
+        names = ("<unk>", "[UNK]", "<|unk|>")
+        self.unknown = {i for i, t in tok.get_added_tokens_decoder().items() if t.content in names}
 
     def encode(self, text, special):
         self.tok.encode_special_tokens = not special
@@ -52,7 +54,7 @@ class Tiktoken:
 
     def __init__(self, encoding, shift=0, specials=None, form=None):
         self.e, self.shift, self.specials, self.form = encoding, shift, specials or {}, form
-        self.special = set(self.specials.values())
+        self.special, self.unknown = set(self.specials.values()), set()
         self.names = {i: t for t, i in self.specials.items()}
         self.pattern = re.compile("|".join(re.escape(t) for t in sorted(self.specials, key=len, reverse=True)) or "(?!)")
 
@@ -83,6 +85,7 @@ class SentencePiece:
         self.proto = proto
         self.controls = {p.piece: i for i, p in enumerate(proto.pieces) if p.type in (2, 3)}
         self.special = set(self.controls.values())
+        self.unknown = {i for i, p in enumerate(proto.pieces) if p.type == 2}
         self.bytes = {i for i, p in enumerate(proto.pieces) if p.type == 6}
         self.pattern = re.compile("|".join(re.escape(t) for t in sorted(self.controls, key=len, reverse=True)) or "(?!)")
 

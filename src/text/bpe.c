@@ -42,7 +42,7 @@ void wr_bpe_deinit(wr_bpe *bpe) {
 
 size_t wr_bpe_heap_bytes(const wr_bpe *bpe) {
     return bpe->n_merges * sizeof *bpe->merges + bpe->n_slots * sizeof *bpe->slot +
-           (bpe->scores ? bpe->vocab->n * sizeof *bpe->scores : 0);
+           (bpe->scores ? bpe->n_scores * sizeof *bpe->scores : 0);
 }
 
 void wr_bpe_scratch_deinit(wr_bpe_scratch *s) {
@@ -114,7 +114,7 @@ static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
            !(left >= META_BYTES && is_meta(piece + left - META_BYTES));
 }
 
-void wr_bpe_find_cuts(wr_bpe *bpe) {
+void wr_bpe_finish(wr_bpe *bpe) {
     const wr_vocab *v = bpe->vocab;
     /* A space without a token of its own could become part of an unknown one. */
     bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, metaspace, META_BYTES) >= 0;
@@ -122,13 +122,16 @@ void wr_bpe_find_cuts(wr_bpe *bpe) {
         const wr_merge *m = &bpe->merges[i];
         cuts = !joins_at(wr_vocab_piece(v, m->joined), wr_vocab_length(v, m->left), wr_vocab_length(v, m->joined));
     }
-    for (size_t id = 0; cuts && bpe->scores && id < v->n; id++) {
+    for (size_t id = 0; cuts && id < bpe->n_scores; id++) {
         if (v->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) continue; /* never joined */
         const uint8_t *piece = wr_vocab_piece(v, (int32_t)id);
         size_t n = wr_vocab_length(v, (int32_t)id);
         for (size_t at = 1; cuts && at < n; at++) cuts = !joins_at(piece, at, n);
     }
     bpe->cuts_at_space = cuts;
+    for (size_t i = 0; i < bpe->n_merges; i++) {
+        if (v->flags[bpe->merges[i].joined] & WR_TOKEN_SPECIAL) bpe->merges[i].joined = -1;
+    }
 }
 
 static bool heap_push(wr_bpe_scratch *s, wr_bpe_pair pair) {
@@ -177,10 +180,11 @@ static bool consider(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, 
         uint32_t found = bpe->slot[pair_slot(bpe, a->id, b->id)];
         if (!found) return true;
         pair.joined = bpe->merges[found - 1].joined;
+        if (pair.joined < 0) return true;
         pair.key = (uint64_t)(found - 1) << 32 | left;
     } else {
         pair.joined = wr_vocab_find(bpe->vocab, word + a->at, pair.bytes);
-        if (pair.joined < 0) return true;
+        if (pair.joined < 0 || (size_t)pair.joined >= bpe->n_scores) return true;
         /* Control, byte and unknown tokens are names, not text. */
         if (bpe->vocab->flags[pair.joined] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) return true;
         if (bpe->vocab->flags[pair.joined] & WR_TOKEN_UNUSED) {
@@ -270,7 +274,9 @@ static bool split_for_scores(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t
         uint32_t cp;
         size_t step = (size_t)wr_utf8_get(word + i, &cp);
         int32_t id = wr_vocab_find(bpe->vocab, word + i, step);
-        if (id >= 0 && bpe->vocab->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) id = -1;
+        if (id >= 0 && ((size_t)id >= bpe->n_scores || bpe->vocab->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE))) {
+            id = -1;
+        }
         if (!add_symbol(s, count, id, i, step)) return false;
         i += step;
     }

@@ -20,8 +20,9 @@ typedef struct wr_bpe {
     wr_merge *merges;      /* [n_merges] in order of rank; NULL: by score */
     uint32_t *slot;        /* [n_slots] rank + 1, 0 = empty */
     size_t n_merges, n_slots;
-    float *scores; /* [vocab->n], only by score */
-    bool bytes;    /* symbols start as bytes (byte-level), else as characters */
+    float *scores; /* [n_scores], only by score; tokens behind are added ones and never joined */
+    size_t n_scores;
+    bool bytes; /* symbols start as bytes (byte-level), else as characters */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool cuts_at_space; /* no merge joins another character with a U+2581 behind it */
     char *front, *back; /* owned; spelled round a word's characters: before all but the first, behind the last */
@@ -35,8 +36,9 @@ typedef struct wr_bpe {
 weir_status wr_bpe_take_merges(wr_bpe *bpe, wr_merge *merges, size_t n, weir_error *err);
 /* Fill byte_ids from the vocabulary according to bytes / byte_fallback. */
 void wr_bpe_find_bytes(wr_bpe *bpe);
-/* Find out cuts_at_space, once everything is in. */
-void wr_bpe_find_cuts(wr_bpe *bpe);
+/* Once everything is in: find out cuts_at_space, and keep merges from making control
+ * tokens, which only the text's reader may put in. */
+void wr_bpe_finish(wr_bpe *bpe);
 void wr_bpe_deinit(wr_bpe *bpe);
 size_t wr_bpe_heap_bytes(const wr_bpe *bpe);
 

@@ -100,7 +100,8 @@ static weir_status set_bpe(weir_tokenizer *tok, const wr_piece_model *m, weir_er
     bpe->unk = m->unk;
     bpe->scores = wr_malloc(tok->vocab.n * sizeof *bpe->scores);
     if (!bpe->scores) return no_memory(err);
-    memcpy(bpe->scores, m->scores, tok->vocab.n * sizeof *bpe->scores);
+    bpe->n_scores = tok->vocab.n;
+    memcpy(bpe->scores, m->scores, bpe->n_scores * sizeof *bpe->scores);
     return WEIR_OK;
 }
 

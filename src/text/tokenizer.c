@@ -97,7 +97,7 @@ weir_status wr_tok_finish(weir_tokenizer *tok, weir_error *err) {
     wr_added_sort(&tok->atoms);
     wr_vocab_trim(&tok->vocab);
     wr_bpe_find_bytes(&tok->bpe);
-    if (tok->kind == WR_MODEL_BPE) wr_bpe_find_cuts(&tok->bpe);
+    if (tok->kind == WR_MODEL_BPE) wr_bpe_finish(&tok->bpe);
     for (int b = 0; b < 256 && tok->unigram.byte_fallback; b++) {
         tok->unigram.byte_ids[b] = wr_vocab_find_byte(&tok->vocab, (uint8_t)b);
     }

@@ -26,7 +26,7 @@ void wr_unigram_deinit(wr_unigram *u) {
 }
 
 size_t wr_unigram_heap_bytes(const wr_unigram *u) {
-    return wr_trie_heap_bytes(&u->trie) + (u->scores ? u->vocab->n * sizeof *u->scores : 0);
+    return wr_trie_heap_bytes(&u->trie) + (u->scores ? u->n_scores * sizeof *u->scores : 0);
 }
 
 void wr_unigram_scratch_deinit(wr_unigram_scratch *s) {
@@ -36,6 +36,7 @@ void wr_unigram_scratch_deinit(wr_unigram_scratch *s) {
 
 weir_status wr_unigram_take_scores(wr_unigram *u, double *scores, double min_score, unsigned skip, weir_error *err) {
     u->scores = scores;
+    u->n_scores = u->vocab->n;
     u->unk_score = min_score - 10;
     if (u->single) u->unk_score = (float)u->unk_score;
     return wr_trie_init(&u->trie, u->vocab, skip, err);
@@ -127,7 +128,7 @@ weir_status wr_unigram_word(const wr_unigram *u, wr_unigram_scratch *s, const wr
         for (size_t k = at; k < end && (node = wr_trie_step(&u->trie, node, p[k])) != 0;) {
             k++;
             int32_t id = u->trie.id[node];
-            if (id < 0) continue;
+            if (id < 0 || u->vocab->flags[id] & WR_TOKEN_SPECIAL) continue; /* only the reader may put those in */
             if (!reach(s, k - base, &made)) goto memory;
             offer(u, &s->nodes[k - base], u->scores[id] + score, k - at, id);
             if (k > furthest) furthest = k;

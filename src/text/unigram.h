@@ -15,7 +15,8 @@
 typedef struct wr_unigram {
     const wr_vocab *vocab; /* view */
     wr_trie trie;
-    double *scores;   /* [vocab->n] */
+    double *scores; /* [n_scores]: the tokens that were there when they were taken */
+    size_t n_scores;
     double unk_score; /* of a character without a piece of its own */
     bool single;      /* sums are kept in single precision, as SentencePiece does */
     bool byte_fallback;

@@ -31,6 +31,9 @@ static bool more_chars(const uint8_t *p, size_t n, size_t max) {
     return count > max;
 }
 
+/* Control tokens stand in the same vocabulary, but only the text's reader may put them in. */
+static bool is_piece(const wr_wordpiece *w, int32_t id) { return id >= 0 && !(w->vocab->flags[id] & WR_TOKEN_SPECIAL); }
+
 weir_status wr_wordpiece_word(const wr_wordpiece *w, const wr_view *v, size_t begin, size_t end, wr_ids *out,
                               weir_error *err) {
     const uint8_t *p = v->data;
@@ -38,7 +41,7 @@ weir_status wr_wordpiece_word(const wr_wordpiece *w, const wr_view *v, size_t be
     if (begin == end) return WEIR_OK;
     if (w->whole) {
         int32_t id = wr_vocab_find(w->vocab, p + begin, end - begin);
-        if (id >= 0) {
+        if (is_piece(w, id)) {
             if (!wr_ids_add(out, id, wr_view_range(v, begin, end))) goto memory;
             return WEIR_OK;
         }
@@ -50,7 +53,7 @@ weir_status wr_wordpiece_word(const wr_wordpiece *w, const wr_view *v, size_t be
             if (node == UINT32_MAX) break;
             for (size_t k = at; k < end && (node = wr_trie_step(&w->trie, node, p[k])) != 0;) {
                 k++;
-                if (w->trie.id[node] < 0 || (k < end && (p[k] & 0xC0) == 0x80)) continue;
+                if (!is_piece(w, w->trie.id[node]) || (k < end && (p[k] & 0xC0) == 0x80)) continue;
                 longest = k;
                 id = w->trie.id[node];
             }

@@ -161,6 +161,72 @@ static void files_of_models_add_one_bos(void **state) {
     }
 }
 
+/* Without PARSE_SPECIAL the names of control tokens are text like any other, whatever the model. */
+static void plain_text_gives_no_control_tokens(void **state) {
+    (void)state;
+    json_t *root = load_golden(DATA("kinds.golden.json")), *bases = json_object_get(root, "bases"), *base;
+    const char *name;
+    json_object_foreach(bases, name, base) {
+        char *file = json_dumps(base, JSON_COMPACT);
+        weir_tokenizer *tok;
+        assert_int_equal(wr_tokenizer_open_text("tokenizer.json", file, strlen(file), NULL, 0, &tok, NULL), WEIR_OK);
+        for (int32_t id = 0; id < weir_tokenizer_vocab_size(tok); id++) {
+            if (!weir_tokenizer_is_special(tok, id)) continue;
+            size_t bytes, n;
+            const char *piece = weir_tokenizer_piece(tok, id, &bytes);
+            int32_t ids[32];
+            assert_int_equal(weir_tokenizer_encode(tok, piece, bytes, 0, ids, 32, &n, NULL), WEIR_OK);
+            for (size_t i = 0; i < n; i++) {
+                if (weir_tokenizer_is_special(tok, ids[i]) && ids[i] != weir_tokenizer_unk(tok)) {
+                    fail_msg("%s: the text \"%.*s\" gives the control token %d", name, (int)bytes, piece, ids[i]);
+                }
+            }
+            assert_int_equal(weir_tokenizer_encode(tok, piece, bytes, WEIR_ENCODE_PARSE_SPECIAL, ids, 32, &n, NULL),
+                             WEIR_OK);
+            assert_int_equal(n, 1);
+            assert_int_equal(ids[0], id);
+        }
+        weir_tokenizer_close(tok);
+        wr_free(file);
+    }
+    json_decref(root);
+}
+
+/* Tokens that only tokenizer_config.json lists stand behind the model's own, which knows no score of theirs. */
+static void a_config_adds_tokens_to_any_model(void **state) {
+    (void)state;
+    static const char *const files[] = {"pieces_bpe.model", "pieces_unigram.model", "tekken_small.json"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[512], config[512], *data;
+        size_t n, count;
+        weir_tokenizer *tok;
+        int32_t ids[16];
+        weir_error err = {0};
+        snprintf(path, sizeof path, DATA("%s"), files[i]);
+        assert_int_equal(wr_file_read(path, 1 << 20, &data, &n, NULL), WEIR_OK);
+        assert_int_equal(wr_tokenizer_open_text(path, data, n, NULL, 0, &tok, NULL), WEIR_OK);
+        int32_t size = weir_tokenizer_vocab_size(tok);
+        weir_tokenizer_close(tok);
+        snprintf(config, sizeof config,
+                 "{\"added_tokens_decoder\":{\"%d\":{\"content\":\"qqq\",\"special\":true},"
+                 "\"%d\":{\"content\":\"\u6f22\",\"special\":false}}}",
+                 size, size + 1);
+        if (wr_tokenizer_open_text(path, data, n, config, strlen(config), &tok, &err) != WEIR_OK) {
+            fail_msg("%s: %s", files[i], err.message);
+        }
+        assert_int_equal(
+            weir_tokenizer_encode(tok, "aqqq\xE6\xBC\xA2", 7, WEIR_ENCODE_PARSE_SPECIAL, ids, 16, &count, NULL),
+            WEIR_OK);
+        assert_true(count >= 3);
+        assert_int_equal(ids[count - 2], size);
+        assert_int_equal(ids[count - 1], size + 1);
+        assert_int_equal(weir_tokenizer_encode(tok, "qqq", 3, 0, ids, 16, &count, NULL), WEIR_OK);
+        for (size_t k = 0; k < count; k++) assert_int_not_equal(ids[k], size);
+        weir_tokenizer_close(tok);
+        wr_free(data);
+    }
+}
+
 /* tiktoken's file does not say how it splits: one that is not known is refused, not guessed. */
 static void unknown_rank_files_are_refused(void **state) {
     (void)state;
@@ -219,6 +285,8 @@ int main(void) {
         cmocka_unit_test(every_kind_of_file_is_as_the_reference),
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(files_of_models_add_one_bos),
+        cmocka_unit_test(plain_text_gives_no_control_tokens),
+        cmocka_unit_test(a_config_adds_tokens_to_any_model),
         cmocka_unit_test(unknown_rank_files_are_refused),
         cmocka_unit_test(cut_model_files_are_refused),
     };
