@@ -62,7 +62,8 @@ def ranks(name, pattern, specials, form=None):
     other = made(name + "-json", lambda: ref.json_of_ranks(table, pattern, 0, specials, form))
     both = [ref.Tiktoken(ref.tiktoken_encoding(name, table, pattern), 0, specials, form),
             ref.HuggingFace(Tokenizer.from_file(str(other)))]
-    return [(path, both), (other, both)]
+    # The two have normal forms of different versions of Unicode, and weir that of the one whose file it reads.
+    return [(path, both[:1] if form else both), (other, both[1:] if form else both)]
 
 
 def tekken(name):
@@ -183,7 +184,7 @@ def compare_random_ids(tok, reference, count, differences):
             want = reference.decode(ids, False)
         except (KeyError, IndexError, OverflowError):
             continue
-        if want is None:
+        if want is None or ref.UNUSED in want:  # a filler of ours, in the converted file only
             continue
         got = tok.decode(ids, 0)
         if "\ufffd" not in want or b"\xef\xbf\xbd" not in got:
