@@ -39,6 +39,8 @@ run: setup all
 test: setup all
 	$(call build,build-asan,-DWEIR_SANITIZE=address$(comma)undefined)
 	@python3 tools/get_models.py >/dev/null
+	@python3 tools/python_env.py >/dev/null
+	@python3 tools/get_tokenizers.py >/dev/null
 	@python3 tools/run_tests.py --build $(BUILD) --sanitized build-asan $(TESTS)
 
 install: all

@@ -1,5 +1,6 @@
 /* Tokenizers. The input is cut at 0 bytes: tokenizer.json, tokenizer_config.json, text.
- * An input that begins with 'V' is a vocabulary as GGUF metadata has it instead: a byte
+ * An input that begins with 'K' is tekken.json and text, with 'R' a tiktoken file, with 'P'
+ * SentencePiece's model (both whole). One that begins with 'V' is a vocabulary as GGUF metadata has it instead: a byte
  * of options, then lines of pieces, after a 0 byte lines of merges, after another the
  * text. What opens must encode any text, and what it decodes must be UTF-8. */
 #include <stdint.h>
@@ -96,7 +97,9 @@ static void fuzz_vocab(const uint8_t *data, size_t size) {
     lines piece_lines = {pieces, pieces + np}, merge_lines = {merges, merges + nm};
     wr_vocab_source src;
     wr_vocab_source_init(&src);
-    src.model = options & 1 ? "gpt2" : "llama";
+    static const char *const models[] = {"llama", "t5", "bert", "llama"};
+    src.model = options & 1 ? "gpt2" : models[options >> 2 & 3];
+    src.squeeze_spaces = options >> 4 & 1;
     src.pre = options & 1 ? pres[options >> 1 & 3] : NULL;
     src.add_space_prefix = options & 1 ? 0 : options >> 1 & 1;
     src.tokens = (wr_string_list){count_lines(pieces, np), next_line, &piece_lines};
@@ -107,8 +110,8 @@ static void fuzz_vocab(const uint8_t *data, size_t size) {
     float scores[1000];
     for (size_t i = 0; i < n; i++) {
         /* Types by the line's first byte, so that a mutation can reach them all. */
-        const char *piece;
-        size_t bytes;
+        const char *piece = "";
+        size_t bytes = 0;
         next_line(&piece_lines, i, &piece, &bytes);
         types[i] = bytes == 6 && piece[0] == '<' && piece[1] == '0' ? 6
                    : bytes && piece[0] == '<'                       ? 3
@@ -133,12 +136,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_vocab(data, size);
         return 0;
     }
-    const uint8_t *at = data, *end = data + size;
-    size_t nj, nc, nt;
-    const uint8_t *json = next_part(&at, end, &nj), *config = next_part(&at, end, &nc);
-    const uint8_t *text = next_part(&at, end, &nt);
-    weir_status st =
-        wr_tokenizer_open_json_text((const char *)json, nj, nc ? (const char *)config : NULL, nc, &tok, &err);
+    const uint8_t *at = data, *end = data + size, *text = NULL;
+    size_t nj = 0, nc = 0, nt = 0;
+    weir_status st;
+    if (size >= 2 && (data[0] == 'R' || data[0] == 'P')) {
+        const char *name = data[0] == 'R' ? "a.tiktoken" : "tokenizer.model";
+        st = wr_tokenizer_open_text(name, (const char *)data + 1, size - 1, NULL, 0, &tok, &err);
+        if (st == WEIR_OK) check(tok, data, size);
+        return 0;
+    }
+    bool tekken = size >= 2 && data[0] == 'K';
+    at += tekken;
+    const uint8_t *json = next_part(&at, end, &nj), *config = tekken ? NULL : next_part(&at, end, &nc);
+    text = next_part(&at, end, &nt);
+    st = wr_tokenizer_open_text(tekken ? "tekken.json" : "tokenizer.json", (const char *)json, nj,
+                                nc ? (const char *)config : NULL, nc, &tok, &err);
     if (st == WEIR_OK) {
         check(tok, text, nt);
     } else if (!memchr(err.message, 0, sizeof err.message) || !err.message[0]) {

@@ -19,6 +19,13 @@ extern "C" {
 
 typedef struct weir_tokenizer weir_tokenizer;
 
+/* Open the tokenizer of a model: of a folder (tokenizer.json; else tekken.json,
+ * tokenizer.model or a tiktoken file, each with tokenizer_config.json where there is
+ * one), of a GGUF file, or one of those files itself. Weights are not needed.
+ * Errors: NOT_FOUND, IO, FORMAT (malformed), UNSUPPORTED (a step that is not known, by
+ * name), LIMIT, MEMORY. */
+weir_status weir_tokenizer_open(const char *path, weir_tokenizer **out, weir_error *err);
+
 /* Nothing that was borrowed from the tokenizer may be used afterwards. Accepts NULL. */
 void weir_tokenizer_close(weir_tokenizer *tok);
 
@@ -120,6 +127,9 @@ typedef struct weir_token_decoder {
     unsigned flags;
     uint32_t n_pushed; /* tokens that gave text so far, saturating */
     uint32_t n_strip;  /* leading characters that may still be taken away */
+    uint32_t n_held;   /* characters held back that go if the text ends here */
+    int32_t previous;  /* the last id; -1: none */
+    bool owes;         /* a space that comes before the next token */
     uint8_t n_pending;
     uint8_t pending[3]; /* a valid beginning of one character */
 } weir_token_decoder;

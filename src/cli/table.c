@@ -18,7 +18,9 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
          "leaves. The model's chat template is used unless --raw is given.",
          wr_cmd_run},
     [WR_CMD_TOKENIZE] = {"tokenize", "MODEL", "Show the tokens of a text",
-                         "Prints id, byte span and piece of each token of the text of -p, -f or standard input.",
+                         "Prints id, byte span and piece of each token of the text of -p, -f or standard input, and "
+                         "their count. MODEL may also be a tokenizer by itself: tokenizer.json, tekken.json, "
+                         "tokenizer.model, a tiktoken file, or a folder with one of them.",
                          wr_cmd_tokenize},
     [WR_CMD_SCORE] =
         {"score", "MODEL", "Log-probability of each token of a text, and the perplexity",

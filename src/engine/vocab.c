@@ -7,117 +7,11 @@
 #include "base/mem.h"
 #include "file/gguf.h"
 
-typedef struct string_array {
-    const wr_gguf *gguf;
-    const char *key;
-} string_array;
-
-static bool get_string(void *context, size_t i, const char **text, size_t *bytes) {
-    const string_array *a = context;
-    return wr_gguf_array_string(a->gguf, a->key, (int64_t)i, text, bytes);
-}
-
-static wr_string_list string_list(string_array *a) {
-    wr_gguf_type type;
-    int64_t n;
-    if (!wr_gguf_array(a->gguf, a->key, &type, &n) || type != WR_GGUF_STRING) n = 0;
-    return (wr_string_list){.n = (size_t)n, .get = get_string, .context = a};
-}
-
-/* A terminated copy of a metadata string; NULL when absent or out of memory. */
-static char *dup_string(const wr_gguf *g, const char *key) {
-    const char *text;
-    size_t bytes;
-    return wr_gguf_string(g, key, &text, &bytes) ? wr_strndup(text, bytes) : NULL;
-}
-
-static int32_t int_or(const wr_gguf *g, const char *key, int32_t fallback) {
-    int64_t value;
-    return wr_gguf_int(g, key, &value) && value >= 0 && value <= INT32_MAX ? (int32_t)value : fallback;
-}
-
-/* scores and token types as plain arrays; a list of another length than the vocabulary is malformed. */
-static weir_status read_lists(const wr_gguf *g, size_t n_tokens, float **scores, int32_t **types, weir_error *err) {
-    static const char scores_key[] = "tokenizer.ggml.scores", types_key[] = "tokenizer.ggml.token_type";
-    wr_gguf_type type;
-    int64_t n;
-    if (wr_gguf_array(g, scores_key, &type, &n)) {
-        if ((size_t)n != n_tokens)
-            return WR_FAIL(err, WEIR_E_FORMAT, "%s has %lld entries for %zu tokens", scores_key, (long long)n,
-                           n_tokens);
-        if (!(*scores = wr_malloc(n_tokens * sizeof **scores)))
-            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu scores", n_tokens);
-        for (size_t i = 0; i < n_tokens; i++) {
-            double value;
-            if (!wr_gguf_array_float(g, scores_key, (int64_t)i, &value))
-                return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of numbers", scores_key);
-            (*scores)[i] = (float)value;
-        }
-    }
-    if (wr_gguf_array(g, types_key, &type, &n)) {
-        if ((size_t)n != n_tokens)
-            return WR_FAIL(err, WEIR_E_FORMAT, "%s has %lld entries for %zu tokens", types_key, (long long)n, n_tokens);
-        if (!(*types = wr_malloc(n_tokens * sizeof **types)))
-            return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu token types", n_tokens);
-        for (size_t i = 0; i < n_tokens; i++) {
-            int64_t value;
-            if (!wr_gguf_array_int(g, types_key, (int64_t)i, &value))
-                return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of integers", types_key);
-            (*types)[i] = (int32_t)value;
-        }
-    }
-    return WEIR_OK;
-}
-
-static weir_status open_gguf(const wr_gguf *g, weir_tokenizer **out, weir_error *err) {
-    wr_vocab_source src;
-    wr_vocab_source_init(&src);
-    string_array tokens = {g, "tokenizer.ggml.tokens"}, merges = {g, "tokenizer.ggml.merges"};
-    float *scores = NULL;
-    int32_t *types = NULL;
-    char *model = dup_string(g, "tokenizer.ggml.model"), *pre = dup_string(g, "tokenizer.ggml.pre");
-    char *chat = dup_string(g, "tokenizer.chat_template");
-    weir_status st = WEIR_OK;
-    src.tokens = string_list(&tokens);
-    src.merges = string_list(&merges);
-    src.model = model, src.pre = pre, src.chat_template = chat;
-    src.bos_id = int_or(g, "tokenizer.ggml.bos_token_id", -1);
-    src.eos_id = int_or(g, "tokenizer.ggml.eos_token_id", -1);
-    src.eot_id = int_or(g, "tokenizer.ggml.eot_token_id", -1);
-    src.eom_id = int_or(g, "tokenizer.ggml.eom_token_id", -1);
-    src.unk_id = int_or(g, "tokenizer.ggml.unknown_token_id", -1);
-    src.pad_id = int_or(g, "tokenizer.ggml.padding_token_id", -1);
-    src.add_bos = int_or(g, "tokenizer.ggml.add_bos_token", -1);
-    src.add_eos = int_or(g, "tokenizer.ggml.add_eos_token", -1);
-    src.add_space_prefix = int_or(g, "tokenizer.ggml.add_space_prefix", -1);
-    if (!model || !src.tokens.n) {
-        st = WR_FAIL(err, WEIR_E_FORMAT, "no tokenizer in the GGUF metadata (tokenizer.ggml.model and .tokens)");
-        goto done;
-    }
-    WR_TRY_GOTO(st, read_lists(g, src.tokens.n, &scores, &types, err), done);
-    src.scores = scores, src.token_type = types;
-    st = wr_tokenizer_open_vocab(&src, out, err);
-done:
-    wr_free(scores);
-    wr_free(types);
-    wr_free(model);
-    wr_free(pre);
-    wr_free(chat);
-    return st;
-}
-
 /* No tokenizer at all; a tokenizer in a form that is not supported is another matter. */
 static bool has_none(const wr_checkpoint *c) {
-    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"};
     const wr_gguf *gguf = wr_checkpoint_gguf(c);
     if (gguf) return !wr_gguf_has(gguf, "tokenizer.ggml.model") && !wr_gguf_has(gguf, "tokenizer.ggml.tokens");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *path = wr_path_join(wr_checkpoint_path(c), files[i]);
-        bool there = !path || wr_path_is_file(path);
-        wr_free(path);
-        if (there) return false;
-    }
-    return true;
+    return !wr_tokenizer_in_folder(wr_checkpoint_path(c));
 }
 
 weir_status wr_vocab_open(const wr_checkpoint *c, weir_tokenizer **out, weir_error *err) {
@@ -129,8 +23,9 @@ weir_status wr_vocab_open(const wr_checkpoint *c, weir_tokenizer **out, weir_err
     *out = NULL;
     if (has_none(c)) return WEIR_OK;
     const wr_gguf *gguf = wr_checkpoint_gguf(c);
-    WR_TRY_GOTO(st, gguf ? open_gguf(gguf, &tok, err) : wr_tokenizer_open_folder(wr_checkpoint_path(c), &tok, err),
-                fail);
+    WR_TRY_GOTO(
+        st, gguf ? wr_tokenizer_open_gguf(gguf, &tok, err) : wr_tokenizer_open_folder(wr_checkpoint_path(c), &tok, err),
+        fail);
     WR_TRY_GOTO(st, wr_checkpoint_eos(c, eos, EOS_CAP, &n_eos, err), fail);
     for (size_t i = 0; i < n_eos && i < EOS_CAP; i++) WR_TRY_GOTO(st, wr_tokenizer_add_eos(tok, eos[i], err), fail);
     const char *chat = wr_checkpoint_chat_template(c);

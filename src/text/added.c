@@ -100,6 +100,11 @@ static const wr_added_token *longest(const wr_added *a, const uint8_t *p, size_t
     return best;
 }
 
+size_t wr_added_longest(const wr_added *a, const uint8_t *p, size_t n) {
+    const wr_added_token *t = longest(a, p, n);
+    return t ? t->bytes : 0;
+}
+
 static bool touches_word(const wr_view *v, size_t begin, size_t end) {
     uint32_t cp;
     if (begin > 0) {

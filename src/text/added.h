@@ -36,6 +36,8 @@ void wr_added_deinit(wr_added *a);
 /* Error: MEMORY, LIMIT. Empty patterns are left out. */
 weir_status wr_added_add(wr_added *a, int32_t id, const void *text, size_t bytes, unsigned flags, weir_error *err);
 void wr_added_sort(wr_added *a);
+/* Bytes of the longest pattern that p [n], n >= 1, begins with; 0 when there is none. */
+size_t wr_added_longest(const wr_added *a, const uint8_t *p, size_t n);
 size_t wr_added_heap_bytes(const wr_added *a);
 
 /* The next token in v at or behind *from; false when there is none. *begin and

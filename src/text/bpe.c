@@ -24,24 +24,33 @@ typedef struct wr_bpe_pair {
     uint32_t bytes;
 } wr_bpe_pair;
 
+/* Bytes of a word that wait to be given out. */
+typedef struct wr_bpe_part {
+    uint32_t at, n;
+} wr_bpe_part;
+
 #define NONE UINT32_MAX
 
 void wr_bpe_deinit(wr_bpe *bpe) {
     wr_free(bpe->merges);
     wr_free(bpe->slot);
     wr_free(bpe->scores);
+    wr_free(bpe->front);
+    wr_free(bpe->back);
     *bpe = (wr_bpe){0};
 }
 
 size_t wr_bpe_heap_bytes(const wr_bpe *bpe) {
     return bpe->n_merges * sizeof *bpe->merges + bpe->n_slots * sizeof *bpe->slot +
-           (bpe->scores ? bpe->vocab->n * sizeof *bpe->scores : 0);
+           (bpe->scores ? bpe->n_scores * sizeof *bpe->scores : 0);
 }
 
 void wr_bpe_scratch_deinit(wr_bpe_scratch *s) {
     wr_free(s->symbols);
     wr_free(s->heap);
     wr_free(s->spelled);
+    wr_free(s->halves);
+    wr_free(s->parts);
     *s = (wr_bpe_scratch){0};
 }
 
@@ -82,20 +91,46 @@ weir_status wr_bpe_take_merges(wr_bpe *bpe, wr_merge *merges, size_t n, weir_err
 }
 
 void wr_bpe_find_bytes(wr_bpe *bpe) {
-    static const char digits[] = "0123456789ABCDEF";
     for (int b = 0; b < 256; b++) {
-        uint8_t piece[6];
-        size_t n;
+        uint8_t piece[4];
         bpe->byte_ids[b] = -1;
         if (bpe->bytes) {
-            n = (size_t)wr_utf8_put(wr_byte_to_char((uint8_t)b), piece);
+            size_t n = (size_t)wr_utf8_put(wr_byte_to_char((uint8_t)b), piece);
+            bpe->byte_ids[b] = wr_vocab_find(bpe->vocab, piece, n);
         } else if (bpe->byte_fallback) {
-            memcpy(piece, (const char[]){'<', '0', 'x', digits[b >> 4], digits[b & 15], '>'}, 6);
-            n = 6;
-        } else {
-            continue;
+            bpe->byte_ids[b] = wr_vocab_find_byte(bpe->vocab, (uint8_t)b);
         }
-        bpe->byte_ids[b] = wr_vocab_find(bpe->vocab, piece, n);
+    }
+}
+
+static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
+enum { META_BYTES = 3 };
+
+static bool is_meta(const uint8_t *p) { return memcmp(p, metaspace, META_BYTES) == 0; }
+
+/* A joined piece whose left half is `left` bytes joins something with a space behind it. */
+static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
+    return left + META_BYTES <= bytes && is_meta(piece + left) &&
+           !(left >= META_BYTES && is_meta(piece + left - META_BYTES));
+}
+
+void wr_bpe_finish(wr_bpe *bpe) {
+    const wr_vocab *v = bpe->vocab;
+    /* A space without a token of its own could become part of an unknown one. */
+    bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, metaspace, META_BYTES) >= 0;
+    for (size_t i = 0; cuts && i < bpe->n_merges; i++) {
+        const wr_merge *m = &bpe->merges[i];
+        cuts = !joins_at(wr_vocab_piece(v, m->joined), wr_vocab_length(v, m->left), wr_vocab_length(v, m->joined));
+    }
+    for (size_t id = 0; cuts && id < bpe->n_scores; id++) {
+        if (v->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) continue; /* never joined */
+        const uint8_t *piece = wr_vocab_piece(v, (int32_t)id);
+        size_t n = wr_vocab_length(v, (int32_t)id);
+        for (size_t at = 1; cuts && at < n; at++) cuts = !joins_at(piece, at, n);
+    }
+    bpe->cuts_at_space = cuts;
+    for (size_t i = 0; i < bpe->n_merges; i++) {
+        if (v->flags[bpe->merges[i].joined] & WR_TOKEN_SPECIAL) bpe->merges[i].joined = -1;
     }
 }
 
@@ -145,12 +180,17 @@ static bool consider(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, 
         uint32_t found = bpe->slot[pair_slot(bpe, a->id, b->id)];
         if (!found) return true;
         pair.joined = bpe->merges[found - 1].joined;
+        if (pair.joined < 0) return true;
         pair.key = (uint64_t)(found - 1) << 32 | left;
     } else {
         pair.joined = wr_vocab_find(bpe->vocab, word + a->at, pair.bytes);
-        if (pair.joined < 0) return true;
+        if (pair.joined < 0 || (size_t)pair.joined >= bpe->n_scores) return true;
         /* Control, byte and unknown tokens are names, not text. */
         if (bpe->vocab->flags[pair.joined] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) return true;
+        if (bpe->vocab->flags[pair.joined] & WR_TOKEN_UNUSED) {
+            if (!s->halves && !(s->halves = wr_calloc(bpe->vocab->n, sizeof *s->halves))) return false;
+            s->halves[pair.joined] = a->n;
+        }
         pair.key = (uint64_t)score_order(bpe->scores[pair.joined]) << 32 | left;
     }
     return heap_push(s, pair);
@@ -174,13 +214,40 @@ static bool has_bytes(const wr_bpe *bpe, const uint8_t *p, size_t n) {
     return true;
 }
 
+/* The token of word [i, i + step) as front and back spell it; -1 if none. *ok false: out of memory. */
+static int32_t affixed(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, size_t i, size_t step, bool last,
+                       bool *ok) {
+    size_t m = 0;
+    uint8_t utf8[4];
+    if (!wr_grow(&s->spelled, &s->spelled_cap, bpe->n_front + bpe->n_back + 2 * step, 1)) {
+        *ok = false;
+        return -1;
+    }
+    if (i > 0 && bpe->n_front) memcpy(s->spelled, bpe->front, m = bpe->n_front);
+    for (size_t k = 0; k < step; k++) {
+        size_t n = 1;
+        utf8[0] = word[i + k];
+        if (bpe->bytes) n = (size_t)wr_utf8_put(wr_byte_to_char(word[i + k]), utf8);
+        memcpy(s->spelled + m, utf8, n);
+        m += n;
+    }
+    if (last && bpe->n_back) {
+        memcpy(s->spelled + m, bpe->back, bpe->n_back);
+        m += bpe->n_back;
+    }
+    return wr_vocab_find(bpe->vocab, s->spelled, m);
+}
+
 /* First symbols of a word whose tokens come from merges. */
 static bool split_for_merges(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, size_t n, size_t *count) {
-    bool fusing = false;
+    bool fusing = false, ok = true, plain = !bpe->front && !bpe->back;
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         size_t step = bpe->bytes ? 1 : (size_t)wr_utf8_get(word + i, &cp);
-        int32_t id = bpe->bytes ? bpe->byte_ids[word[i]] : wr_vocab_find(bpe->vocab, word + i, step);
+        int32_t id = !plain       ? affixed(bpe, s, word, i, step, i + step == n, &ok)
+                     : bpe->bytes ? bpe->byte_ids[word[i]]
+                                  : wr_vocab_find(bpe->vocab, word + i, step);
+        if (!ok) return false;
         if (id >= 0) {
             if (!add_symbol(s, count, id, i, step)) return false;
             fusing = false;
@@ -207,15 +274,19 @@ static bool split_for_scores(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t
         uint32_t cp;
         size_t step = (size_t)wr_utf8_get(word + i, &cp);
         int32_t id = wr_vocab_find(bpe->vocab, word + i, step);
-        if (id >= 0 && bpe->vocab->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE)) id = -1;
+        if (id >= 0 && ((size_t)id >= bpe->n_scores || bpe->vocab->flags[id] & (WR_TOKEN_SPECIAL | WR_TOKEN_BYTE))) {
+            id = -1;
+        }
         if (!add_symbol(s, count, id, i, step)) return false;
         i += step;
     }
     return true;
 }
 
-/* A character that no merge took: its bytes, or unknown. */
-static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, wr_ids *out) {
+/* A character that no merge took: its bytes, or unknown; *unknown: the token before was. */
+static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, bool *unknown, wr_ids *out) {
+    bool fuse = *unknown && bpe->fuse_unk;
+    *unknown = false;
     if (bpe->byte_fallback && has_bytes(bpe, v->data + at, n)) {
         for (size_t k = 0; k < n; k++) {
             wr_range from = wr_view_range(v, at + k, at + k + 1);
@@ -223,7 +294,38 @@ static bool emit_fallback(const wr_bpe *bpe, const wr_view *v, size_t at, size_t
         }
         return true;
     }
-    return bpe->unk < 0 || wr_ids_add(out, bpe->unk, wr_view_range(v, at, at + n));
+    *unknown = true;
+    wr_range from = wr_view_range(v, at, at + n);
+    if (bpe->unk < 0) return true;
+    if (!fuse) return wr_ids_add(out, bpe->unk, from);
+    if (out->with_map) out->from[out->n - 1].end = from.end;
+    return true;
+}
+
+/* A symbol; id -1: no token of its own. */
+static bool emit(const wr_bpe *bpe, const wr_view *v, size_t at, size_t n, int32_t id, bool *unknown, wr_ids *out) {
+    if (id < 0) return emit_fallback(bpe, v, at, n, unknown, out);
+    *unknown = false;
+    return wr_ids_add(out, id, wr_view_range(v, at, at + n));
+}
+
+/* An unused piece takes part in merging but is given out as what it was made from. */
+static bool emit_unused(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t begin, wr_bpe_part part,
+                        bool *unknown, wr_ids *out) {
+    size_t count = 0;
+    for (;;) {
+        int32_t id = wr_vocab_find(bpe->vocab, v->data + begin + part.at, part.n);
+        uint32_t half = id >= 0 && bpe->vocab->flags[id] & WR_TOKEN_UNUSED ? s->halves[id] : 0;
+        if (half) { /* first the left half, later the right one */
+            if (!wr_grow(&s->parts, &s->parts_cap, count + 1, sizeof *s->parts)) return false;
+            s->parts[count++] = (wr_bpe_part){part.at + half, part.n - half};
+            part.n = half;
+            continue;
+        }
+        if (!emit(bpe, v, begin + part.at, part.n, id, unknown, out)) return false;
+        if (count == 0) return true;
+        part = s->parts[--count];
+    }
 }
 
 /* The token whose piece is the whole word; -1 if none. *ok false: out of memory. */
@@ -250,25 +352,14 @@ static int32_t whole_word(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *w
     return id >= 0 && bpe->vocab->flags[id] & (WR_TOKEN_UNUSED | WR_TOKEN_SPECIAL) ? -1 : id;
 }
 
-weir_status wr_bpe_word(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t begin, size_t end, wr_ids *out,
-                        weir_error *err) {
+/* Merge bytes [begin, end) of v, at least one. False: out of memory. */
+static bool merge(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t begin, size_t end, wr_ids *out) {
     const uint8_t *word = v->data + begin;
     size_t n = end - begin, count = 0;
-    if (n == 0) return WEIR_OK;
-    if (n > INT32_MAX) return WR_FAIL(err, WEIR_E_LIMIT, "one word of the text has %zu bytes", n);
-    if (bpe->ignore_merges) {
-        bool ok;
-        int32_t id = whole_word(bpe, s, word, n, &ok);
-        if (!ok) goto memory;
-        if (id >= 0) {
-            if (!wr_ids_add(out, id, wr_view_range(v, begin, end))) goto memory;
-            return WEIR_OK;
-        }
-    }
-    if (!(bpe->merges ? split_for_merges : split_for_scores)(bpe, s, word, n, &count)) goto memory;
+    if (!(bpe->merges ? split_for_merges : split_for_scores)(bpe, s, word, n, &count)) return false;
     s->n_heap = 0;
     for (size_t i = 0; i + 1 < count; i++) {
-        if (!consider(bpe, s, word, (uint32_t)i)) goto memory;
+        if (!consider(bpe, s, word, (uint32_t)i)) return false;
     }
     while (s->n_heap) {
         wr_bpe_pair top = heap_pop(s);
@@ -282,15 +373,50 @@ weir_status wr_bpe_word(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, 
         a->next = b->next;
         b->n = 0;
         if (a->next != NONE) s->symbols[a->next].prev = left;
-        if (!consider(bpe, s, word, a->prev) || !consider(bpe, s, word, left)) goto memory;
+        if (!consider(bpe, s, word, a->prev) || !consider(bpe, s, word, left)) return false;
     }
+    bool unknown = false;
     for (uint32_t i = 0; count && i != NONE; i = s->symbols[i].next) {
         const wr_bpe_symbol *a = &s->symbols[i];
-        bool ok = a->id >= 0 ? wr_ids_add(out, a->id, wr_view_range(v, begin + a->at, begin + a->at + a->n))
-                             : emit_fallback(bpe, v, begin + a->at, a->n, out);
-        if (!ok) goto memory;
+        if (a->id >= 0 && s->halves && bpe->vocab->flags[a->id] & WR_TOKEN_UNUSED) {
+            if (!emit_unused(bpe, s, v, begin, (wr_bpe_part){a->at, a->n}, &unknown, out)) return false;
+        } else if (!emit(bpe, v, begin + a->at, a->n, a->id, &unknown, out)) {
+            return false;
+        }
     }
-    return WEIR_OK;
-memory:
-    return WR_FAIL(err, WEIR_E_MEMORY, "no memory to encode a word of %zu bytes", n);
+    return true;
+}
+
+/* Where the next part of a word begins that no merge joins with what is before: short
+ * parts merge faster than one long one. */
+static size_t part_end(const wr_bpe *bpe, const uint8_t *p, size_t begin, size_t end) {
+    for (size_t at = begin + 1; bpe->cuts_at_space && at + META_BYTES <= end; at++) {
+        const uint8_t *hit = memchr(p + at, metaspace[0] & 0xFF, end - META_BYTES + 1 - at);
+        if (!hit) break;
+        at = (size_t)(hit - p);
+        if (joins_at(p, at, end)) return at;
+    }
+    return end;
+}
+
+weir_status wr_bpe_word(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t begin, size_t end, wr_ids *out,
+                        weir_error *err) {
+    const uint8_t *p = v->data;
+    bool ok = true;
+    if (begin == end) return WEIR_OK;
+    if (end - begin > INT32_MAX) {
+        return WR_FAIL(err, WEIR_E_LIMIT, "one word of the text has %zu bytes", end - begin);
+    }
+    if (bpe->ignore_merges) {
+        int32_t id = whole_word(bpe, s, p + begin, end - begin, &ok);
+        if (id >= 0) {
+            if (wr_ids_add(out, id, wr_view_range(v, begin, end))) return WEIR_OK;
+            ok = false;
+        }
+    }
+    for (size_t at = begin, next; ok && at < end; at = next) {
+        next = part_end(bpe, p, at, end);
+        ok = merge(bpe, s, v, at, next, out);
+    }
+    return ok ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory to encode a word of %zu bytes", end - begin);
 }

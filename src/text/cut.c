@@ -1,4 +1,4 @@
-/* A step turns the list of pieces into a finer one. The two steps that also change
+/* A step turns the list of pieces into a finer one. The three steps that also change
  * the text write it anew, piece by piece. */
 #include "text/cut.h"
 
@@ -56,6 +56,12 @@ static weir_status find_matches(const wr_cut_step *step, const wr_view *v, wr_pi
             }
             ok = wr_pieces_add(&s->matches, piece.begin + i, piece.begin + i + m);
             i += m;
+        }
+    } else if (step->kind == WR_CUT_LENGTH) {
+        for (size_t i = 0, begin = 0, chars = 0; ok && i < n; begin = i, chars = 0) {
+            uint32_t cp;
+            while (i < n && chars++ < step->length) i += (size_t)wr_utf8_get(p + i, &cp);
+            ok = wr_pieces_add(&s->matches, piece.begin + begin, piece.begin + i);
         }
     } else {
         for (size_t i = 0; ok && i < n;) {
@@ -138,33 +144,53 @@ static bool starts_with(const wr_view *v, wr_piece piece, const char *text, size
     return piece.end - piece.begin >= n && memcmp(v->data + piece.begin, text, n) == 0;
 }
 
+/* One piece with what SPACE_FRONT or METASPACE put in front of it, and METASPACE's
+ * spelling of spaces. */
+static bool rewrite_spaces(const wr_cut_step *step, const wr_view *v, wr_piece piece, bool may_lead, wr_text *out) {
+    bool meta = step->kind == WR_CUT_METASPACE;
+    const char *front = meta ? step->find : " ";
+    size_t front_bytes = meta ? step->find_bytes : 1, at = piece.begin;
+    bool has = starts_with(v, piece, " ", 1) || (meta && starts_with(v, piece, front, front_bytes));
+    if (may_lead && !has) {
+        uint32_t cp;
+        size_t k = (size_t)wr_utf8_get(v->data + at, &cp);
+        if (!wr_text_add(out, front, front_bytes, wr_view_range(v, at, at + k))) return false;
+    }
+    while (meta && at < piece.end) {
+        const uint8_t *space = memchr(v->data + at, ' ', piece.end - at);
+        if (!space) break;
+        size_t k = (size_t)(space - v->data);
+        if (!wr_text_add_part(out, v, at, k)) return false;
+        if (!wr_text_add(out, step->find, step->find_bytes, wr_view_range(v, k, k + 1))) return false;
+        at = k + 1;
+    }
+    return wr_text_add_part(out, v, at, piece.end);
+}
+
+static bool rewrite_bytes(const wr_view *v, wr_piece piece, wr_text *out) {
+    for (size_t i = piece.begin; i < piece.end;) {
+        uint32_t cp;
+        uint8_t spelled[8];
+        size_t k = (size_t)wr_utf8_get(v->data + i, &cp), m = 0;
+        for (size_t b = 0; b < k; b++) m += (size_t)wr_utf8_put(wr_byte_to_char(v->data[i + b]), spelled + m);
+        if (!wr_text_add(out, spelled, m, wr_view_range(v, i, i + k))) return false;
+        i += k;
+    }
+    return true;
+}
+
 /* Write the text of all pieces anew into out, as the step wants it. */
 static bool rewrite(const wr_cut_step *step, wr_view *v, bool starts_text, wr_text *out, wr_pieces *pieces) {
     out->n = 0;
-    bool meta = step->kind == WR_CUT_METASPACE;
-    const char *front = meta ? step->find : " ";
-    size_t front_bytes = meta ? step->find_bytes : 1;
     for (size_t i = 0; i < pieces->n; i++) {
         wr_piece *piece = &pieces->at[i];
         size_t begin = out->n;
-        bool has = starts_with(v, *piece, " ", 1) || (meta && starts_with(v, *piece, front, front_bytes));
-        bool wanted = !meta || step->front == WR_FRONT_ALWAYS ||
-                      (step->front == WR_FRONT_FIRST && starts_text && i == 0 && piece->begin == 0);
-        if (wanted && !has) {
-            wr_range from = wr_view_range(v, piece->begin, piece->begin + 1);
-            from.end = from.begin;
-            if (!wr_text_add(out, front, front_bytes, from)) return false;
+        bool lead = step->kind != WR_CUT_METASPACE || step->front == WR_FRONT_ALWAYS ||
+                    (step->front == WR_FRONT_FIRST && starts_text && i == 0 && piece->begin == 0);
+        if (!(step->kind == WR_CUT_BYTE_LEVEL ? rewrite_bytes(v, *piece, out)
+                                              : rewrite_spaces(step, v, *piece, lead, out))) {
+            return false;
         }
-        size_t at = piece->begin;
-        while (meta && at < piece->end) {
-            const uint8_t *space = memchr(v->data + at, ' ', piece->end - at);
-            if (!space) break;
-            size_t k = (size_t)(space - v->data);
-            if (!wr_text_add_part(out, v, at, k)) return false;
-            if (!wr_text_add(out, step->find, step->find_bytes, wr_view_range(v, k, k + 1))) return false;
-            at = k + 1;
-        }
-        if (!wr_text_add_part(out, v, at, piece->end)) return false;
         *piece = (wr_piece){begin, out->n};
     }
     *v = wr_text_view(out);
@@ -178,11 +204,11 @@ weir_status wr_cut(const wr_cut_step *steps, size_t n, wr_view *v, bool starts_t
     if (v->n && !wr_pieces_add(&s->pieces, 0, v->n)) goto memory;
     for (size_t i = 0; i < n; i++) {
         const wr_cut_step *step = &steps[i];
-        bool rewrites = step->kind == WR_CUT_SPACE_FRONT || step->kind == WR_CUT_METASPACE;
+        bool rewrites = step->kind >= WR_CUT_SPACE_FRONT;
         if (rewrites) {
             if (!rewrite(step, v, starts_text, &s->buffers[use], &s->pieces)) goto memory;
             use ^= 1;
-            if (step->kind == WR_CUT_SPACE_FRONT || !step->split) continue;
+            if (step->kind != WR_CUT_METASPACE || !step->split) continue;
         }
         s->spare.n = 0;
         for (size_t k = 0; k < s->pieces.n; k++) {

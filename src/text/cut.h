@@ -15,8 +15,10 @@ typedef enum wr_cut_kind {
     WR_CUT_NUMBERS,     /* at characters of category N */
     WR_CUT_PUNCTUATION, /* at punctuation */
     WR_CUT_SPACES,      /* at white space */
+    WR_CUT_LENGTH,      /* after every `length` characters */
     WR_CUT_SPACE_FRONT, /* put a space in front of every piece that has none */
     WR_CUT_METASPACE,   /* spaces become `find`, and maybe one in front */
+    WR_CUT_BYTE_LEVEL,  /* bytes become the characters of the byte-level alphabet */
 } wr_cut_kind;
 
 /* What becomes of a match. */
@@ -39,6 +41,7 @@ typedef struct wr_cut_step {
     wr_regex *regex;    /* owned; REGEX */
     char *find;         /* owned; TEXT, METASPACE */
     size_t find_bytes;
+    size_t length; /* LENGTH; at least 1 */
 } wr_cut_step;
 
 void wr_cut_step_deinit(wr_cut_step *step);

@@ -34,42 +34,19 @@ static void put_byte_level(const uint8_t *piece, size_t n, sink *to) {
     to->put(to, part, m);
 }
 
-static void put_replaced(const wr_decode_rules *rules, bool first, const uint8_t *piece, size_t n, sink *to) {
-    size_t i = 0, at = 0, m = rules->find_bytes; /* [i, at) is not given yet */
-    while (at + m <= n) {
-        const uint8_t *hit = memchr(piece + at, rules->find[0], n - m + 1 - at);
-        if (!hit) break;
-        at = (size_t)(hit - piece);
-        if (memcmp(hit, rules->find, m) != 0) {
-            at++;
-            continue;
-        }
-        to->put(to, piece + i, at - i);
-        if (!(first && rules->drop_in_first)) to->put(to, (const uint8_t *)rules->put, rules->put_bytes);
-        i = at += m;
-    }
-    to->put(to, piece + i, n - i);
-}
-
 /* The bytes of a used token. first: it is the first of its text. */
 static void put_token(const weir_tokenizer *tok, int32_t id, bool first, sink *to) {
     const wr_decode_rules *rules = &tok->decode;
-    const uint8_t *piece = wr_vocab_piece(&tok->vocab, id);
-    size_t n = wr_vocab_length(&tok->vocab, id);
+    size_t n;
+    const uint8_t *text = wr_decode_text(rules, &tok->vocab, id, first, &n);
     unsigned flags = tok->vocab.flags[id];
-    if (rules->byte_level) {
-        if (flags & WR_TOKEN_ADDED) {
-            to->put(to, piece, n);
-        } else {
-            put_byte_level(piece, n, to);
-        }
+    if (rules->byte_level && !(flags & WR_TOKEN_ADDED)) {
+        put_byte_level(text, n, to);
     } else if (rules->byte_fallback && (flags & WR_TOKEN_BYTE)) {
-        uint8_t byte = (uint8_t)wr_vocab_byte_value(piece, n);
+        uint8_t byte = (uint8_t)wr_vocab_byte_value(wr_vocab_piece(&tok->vocab, id), wr_vocab_length(&tok->vocab, id));
         to->put(to, &byte, 1);
-    } else if (rules->find) {
-        put_replaced(rules, first, piece, n, to);
     } else {
-        to->put(to, piece, n);
+        to->put(to, text, n);
     }
 }
 
@@ -101,16 +78,30 @@ typedef struct stream_sink {
     size_t cap, n;
 } stream_sink;
 
+static void write_out(stream_sink *s, const uint8_t *utf8, size_t k) {
+    if (s->n + k <= s->cap) memcpy(s->out + s->n, utf8, k);
+    s->n += k;
+}
+
 static void write_char(stream_sink *s, uint32_t cp, const uint8_t *utf8, size_t k) {
+    const wr_decode_rules *rules = &s->dec.tok->decode;
     if (s->dec.n_strip) {
-        if (cp == s->dec.tok->decode.strip_char) {
+        if (cp == rules->strip_char) {
             s->dec.n_strip--;
             return;
         }
         s->dec.n_strip = 0;
     }
-    if (s->n + k <= s->cap) memcpy(s->out + s->n, utf8, k);
-    s->n += k;
+    if (rules->n_strip_end) { /* the last ones may have to go: hold so many back */
+        if (cp == rules->strip_char && s->dec.n_held < rules->n_strip_end) {
+            s->dec.n_held++;
+            return;
+        }
+        uint8_t held[4];
+        size_t m = (size_t)wr_utf8_put(rules->strip_char, held);
+        for (; cp != rules->strip_char && s->dec.n_held; s->dec.n_held--) write_out(s, held, m);
+    }
+    write_out(s, utf8, k);
 }
 
 static void write_replacement(stream_sink *s) { write_char(s, 0xFFFD, (const uint8_t *)"\xEF\xBF\xBD", 3); }
@@ -161,15 +152,17 @@ static void stream_put(sink *base, const uint8_t *bytes, size_t n) {
 
 void weir_token_decoder_init(weir_token_decoder *dec, const weir_tokenizer *tok, unsigned flags) {
     bool continues = flags & WEIR_DECODE_CONTINUE;
-    *dec = (weir_token_decoder){
-        .tok = tok, .flags = flags, .n_pushed = continues, .n_strip = continues ? 0 : tok->decode.n_strip};
+    *dec = (weir_token_decoder){.tok = tok,
+                                .flags = flags,
+                                .n_pushed = continues,
+                                .n_strip = continues ? 0 : tok->decode.n_strip,
+                                .previous = -1};
 }
 
 size_t weir_tokenizer_push_bytes_max(const weir_tokenizer *tok) {
     const wr_decode_rules *rules = &tok->decode;
-    size_t n = tok->vocab.max_piece_bytes;
-    if (rules->find && rules->put_bytes > rules->find_bytes) n = n / rules->find_bytes * rules->put_bytes + n;
-    return 3 * (n + 3) + 1; /* the worst: every byte is invalid by itself */
+    /* The worst: every byte is invalid by itself, and everything held comes at once. */
+    return 3 * (rules->max_bytes + 4) + 4 * (size_t)rules->n_strip_end;
 }
 
 weir_status weir_token_decoder_push(weir_token_decoder *dec, int32_t id, char *out, size_t cap, size_t *n,
@@ -180,8 +173,13 @@ weir_status weir_token_decoder_push(weir_token_decoder *dec, int32_t id, char *o
     if (!wr_vocab_has(&tok->vocab, id)) return WEIR_OK;
     if ((dec->flags & WEIR_DECODE_SKIP_SPECIAL) && (tok->vocab.flags[id] & WR_TOKEN_SPECIAL)) return WEIR_OK;
     stream_sink s = {.base = {stream_put}, .dec = *dec, .out = out, .cap = cap};
-    if (tok->decode.join_with_space && s.dec.n_pushed) stream_put(&s.base, (const uint8_t *)" ", 1);
-    put_token(tok, id, s.dec.n_pushed == 0, &s.base);
+    const wr_decode_rules *rules = &tok->decode;
+    s.dec.previous = id;
+    if (!(rules->repeats_count_once && dec->previous == id)) {
+        if ((rules->join_with_space && s.dec.n_pushed) || s.dec.owes) stream_put(&s.base, (const uint8_t *)" ", 1);
+        s.dec.owes = rules->owes && rules->owes[id];
+        put_token(tok, id, s.dec.n_pushed == 0, &s.base);
+    }
     if (s.n > cap) return WR_FAIL(err, WEIR_E_LIMIT, "token %d gives %zu bytes, there is room for %zu", id, s.n, cap);
     if (s.dec.n_pushed < UINT32_MAX) s.dec.n_pushed++;
     *dec = s.dec;

@@ -1,5 +1,5 @@
-/* Text to ids: repair, find added tokens, normalise, cut into words, merge each
- * word, add BOS and EOS. Everything an encoding needs is its own, so threads share
+/* Text to ids: repair, find added tokens, normalise, cut into words, give each word to
+ * the model, add BOS and EOS. Everything an encoding needs is its own, so threads share
  * only the tokenizer. */
 #include <string.h>
 
@@ -13,10 +13,12 @@ typedef struct encoder {
     const weir_tokenizer *tok;
     unsigned flags;
     wr_ids out;
+    size_t n_front, n_back; /* tokens of out that were added */
     wr_text repaired, norm[2];
     wr_cut_scratch cut;
     wr_regex_scratch regex;
     wr_bpe_scratch bpe;
+    wr_unigram_scratch unigram;
 } encoder;
 
 static void encoder_init(encoder *e, const weir_tokenizer *tok, unsigned flags, bool with_spans) {
@@ -33,6 +35,7 @@ static void encoder_deinit(encoder *e) {
     wr_cut_scratch_deinit(&e->cut);
     wr_regex_scratch_deinit(&e->regex);
     wr_bpe_scratch_deinit(&e->bpe);
+    wr_unigram_scratch_deinit(&e->unigram);
 }
 
 /* Make *v valid UTF-8: every maximal invalid part becomes one U+FFFD. */
@@ -55,14 +58,23 @@ static weir_status repair(encoder *e, wr_view *v, weir_error *err) {
     return WEIR_OK;
 }
 
+static weir_status encode_word(encoder *e, const wr_view *v, size_t begin, size_t end, weir_error *err) {
+    const weir_tokenizer *tok = e->tok;
+    switch (tok->kind) {
+    case WR_MODEL_UNIGRAM: return wr_unigram_word(&tok->unigram, &e->unigram, v, begin, end, &e->out, err);
+    case WR_MODEL_WORDPIECE: return wr_wordpiece_word(&tok->wordpiece, v, begin, end, &e->out, err);
+    default: return wr_bpe_word(&tok->bpe, &e->bpe, v, begin, end, &e->out, err);
+    }
+}
+
 /* Normalised text without added tokens. */
 static weir_status encode_words(encoder *e, wr_view v, bool starts_text, weir_error *err) {
     const weir_tokenizer *tok = e->tok;
-    if (tok->n_cut == 0) return wr_bpe_word(&tok->bpe, &e->bpe, &v, 0, v.n, &e->out, err);
+    if (tok->n_cut == 0) return encode_word(e, &v, 0, v.n, err);
     WR_TRY(wr_cut(tok->cut, tok->n_cut, &v, starts_text, &e->cut, err));
     for (size_t i = 0; i < e->cut.pieces.n; i++) {
         wr_piece p = e->cut.pieces.at[i];
-        WR_TRY(wr_bpe_word(&tok->bpe, &e->bpe, &v, p.begin, p.end, &e->out, err));
+        WR_TRY(encode_word(e, &v, p.begin, p.end, err));
     }
     return WEIR_OK;
 }
@@ -92,6 +104,60 @@ static weir_status encode_raw(encoder *e, wr_view v, bool starts_text, weir_erro
     return encode_around(e, &tok->normalized, v, starts_text, encode_words, err);
 }
 
+/* ---- Spans ---------------------------------------------------------------- */
+
+static size_t next_char(const char *text, size_t bytes, size_t at) {
+    uint32_t cp;
+    int k = wr_utf8_step((const uint8_t *)text + at, bytes - at, &cp);
+    return k > 0 ? at + (size_t)k : k < 0 ? at + (size_t)-k : bytes;
+}
+
+static size_t previous_char(const char *text, size_t at) {
+    size_t back = wr_utf8_back((const uint8_t *)text, at);
+    return at - back > 4 ? at - 1 : back;
+}
+
+/* White space at the start or the end of a piece, in characters. */
+static size_t count_spaces(const weir_tokenizer *tok, int32_t id, bool front) {
+    const uint8_t *p = wr_vocab_piece(&tok->vocab, id);
+    size_t n = wr_vocab_length(&tok->vocab, id), count = 0;
+    for (size_t at = front ? 0 : n; front ? at < n : at > 0; count++) {
+        uint32_t cp;
+        size_t begin = front ? at : wr_utf8_back(p, at);
+        size_t k = (size_t)wr_utf8_get(p + begin, &cp);
+        if (cp != wr_byte_to_char(' ') && !wr_char_is_space(cp)) break;
+        at = front ? begin + k : begin;
+    }
+    return count;
+}
+
+static void trim_span(const weir_tokenizer *tok, int32_t id, bool first, const char *text, size_t bytes,
+                      weir_token_span *span) {
+    size_t front = count_spaces(tok, id, true), back = count_spaces(tok, id, false);
+    /* The space that was put in front of the text is not in the text. */
+    if (front == 1 && tok->front_space && (first || span->begin == 0)) front = 0;
+    for (; front && span->begin < span->end; front--) span->begin = next_char(text, bytes, span->begin);
+    if (span->begin > span->end) span->begin = span->end;
+    for (; back && span->end > span->begin; back--) span->end = previous_char(text, span->end);
+    if (span->end < span->begin) span->end = span->begin;
+}
+
+/* Spans of the caller's text from what the tokens are known to have come from. */
+static void find_spans(const encoder *e, const char *text, size_t bytes, weir_token_span *spans) {
+    bool valid = e->repaired.n == 0;
+    for (size_t i = 0; i < e->out.n; i++) {
+        weir_token_span span = {e->out.from[i].begin, e->out.from[i].end};
+        /* A part of a character has the place of the whole. */
+        while (valid && span.begin > 0 && span.begin < bytes && (text[span.begin] & 0xC0) == 0x80) span.begin--;
+        while (valid && span.end < bytes && (text[span.end] & 0xC0) == 0x80) span.end++;
+        bool affix = i < e->n_front || i >= e->out.n - e->n_back;
+        if (e->tok->trim_spans && !affix) trim_span(e->tok, e->out.id[i], i == e->n_front, text, bytes, &span);
+        spans[i] = span;
+    }
+}
+
+/* ---- All together ----------------------------------------------------------- */
+
 static bool ids_equal(const int32_t *a, const int32_t *b, size_t n) { return memcmp(a, b, n * sizeof *a) == 0; }
 
 /* BOS and EOS, unless the text has them already. */
@@ -102,6 +168,8 @@ static bool add_affixes(encoder *e, size_t text_bytes) {
     bool front = np && !(n >= np && ids_equal(out->id, tok->prefix, np));
     bool back = ns && !(n >= ns && ids_equal(out->id + n - ns, tok->suffix, ns));
     wr_range end = {(uint32_t)text_bytes, (uint32_t)text_bytes};
+    e->n_front = front ? np : 0;
+    e->n_back = back ? ns : 0;
     for (size_t i = 0; front && i < np; i++) {
         if (!wr_ids_add(out, 0, (wr_range){0, 0})) return false;
     }
@@ -164,9 +232,7 @@ weir_status weir_tokenizer_encode_new(const weir_tokenizer *tok, const char *tex
             if (!out->spans) st = WR_FAIL(err, WEIR_E_MEMORY, "no memory to encode a text of %zu bytes", bytes);
         }
         if (st == WEIR_OK) {
-            for (size_t i = 0; with_spans && i < e.out.n; i++) {
-                out->spans[i] = (weir_token_span){e.out.from[i].begin, e.out.from[i].end};
-            }
+            if (with_spans) find_spans(&e, text, bytes, out->spans);
             out->ids = e.out.id;
             out->n = e.out.n;
             e.out.id = NULL; /* it is the caller's now */

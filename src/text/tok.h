@@ -6,31 +6,30 @@
 #include "text/added.h"
 #include "text/bpe.h"
 #include "text/cut.h"
+#include "text/decode_rules.h"
 #include "text/normalize.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
 #include "text/vocab.h"
+#include "text/wordpiece.h"
 
-enum { WR_TOK_AFFIX_MAX = 8, WR_TOK_EOS_MAX = 64, WR_TOK_REPLACE_MAX = 256 };
+enum { WR_TOK_AFFIX_MAX = 8, WR_TOK_EOS_MAX = 64 };
 
-/* Pieces to text. In this order: bytes of the byte-level alphabet, or replace and
- * byte tokens; then the start of the whole text is stripped. */
-typedef struct wr_decode_rules {
-    bool byte_level, byte_fallback;
-    bool join_with_space; /* a file without decoder: tokens are words */
-    bool drop_in_first;   /* the first token loses `find` (Metaspace) */
-    char *find, *put;     /* owned; NULL: nothing is replaced */
-    size_t find_bytes, put_bytes;
-    uint32_t strip_char, n_strip; /* up to n_strip of strip_char at the start */
-} wr_decode_rules;
+typedef enum wr_model_kind { WR_MODEL_BPE, WR_MODEL_UNIGRAM, WR_MODEL_WORDPIECE } wr_model_kind;
 
 struct weir_tokenizer {
     wr_vocab vocab;
+    wr_model_kind kind; /* of the next three the one that is used */
     wr_bpe bpe;
+    wr_unigram unigram;
+    wr_wordpiece wordpiece;   /* and WordLevel */
     wr_added raw, normalized; /* looked for before and after normalisation */
     wr_norm_step *norm;
     wr_cut_step *cut;
     size_t n_norm, norm_cap, n_cut, cut_cap;
+    wr_added atoms; /* texts that SentencePiece's rules leave alone */
     wr_decode_rules decode;
+    bool trim_spans, front_space; /* spans leave out white space at the ends; but not one that was put in front */
     int32_t prefix[WR_TOK_AFFIX_MAX], suffix[WR_TOK_AFFIX_MAX]; /* what ADD_SPECIAL adds */
     size_t n_prefix, n_suffix;
     int32_t bos, pad, unk;
@@ -49,7 +48,11 @@ weir_status wr_tok_add_cut_regex(weir_tokenizer *tok, const char *pattern, weir_
 extern const char wr_gpt2_pattern[];
 /* An added token (WR_ADDED_* flags) whose piece is in the vocabulary already. */
 weir_status wr_tok_add_added(weir_tokenizer *tok, int32_t id, unsigned flags, weir_error *err);
-/* After everything is in: sort, index, trim. */
-void wr_tok_finish(weir_tokenizer *tok);
+/* The next step of the decoder, zeroed; LIMIT when there are too many. */
+weir_status wr_tok_add_decode(weir_tokenizer *tok, wr_decode_step **out, weir_error *err);
+/* The space that pieces spell as U+2581 is one again. */
+weir_status wr_tok_decode_metaspace(weir_tokenizer *tok, weir_error *err);
+/* After everything is in: sort, index, trim. Errors: those of wr_decode_rules_finish. */
+weir_status wr_tok_finish(weir_tokenizer *tok, weir_error *err);
 
 #endif

@@ -11,8 +11,8 @@ weir_status wr_tok_new(weir_tokenizer **out, weir_error *err) {
     weir_tokenizer *tok = wr_calloc(1, sizeof *tok);
     *out = tok;
     if (!tok) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
-    tok->bpe.vocab = &tok->vocab;
-    tok->bpe.unk = tok->bos = tok->pad = tok->unk = -1;
+    tok->bpe.vocab = tok->unigram.vocab = tok->wordpiece.vocab = &tok->vocab;
+    tok->bpe.unk = tok->unigram.unk = tok->wordpiece.unk = tok->bos = tok->pad = tok->unk = -1;
     return WEIR_OK;
 }
 
@@ -24,10 +24,12 @@ void weir_tokenizer_close(weir_tokenizer *tok) {
     wr_free(tok->cut);
     wr_added_deinit(&tok->raw);
     wr_added_deinit(&tok->normalized);
+    wr_added_deinit(&tok->atoms);
     wr_bpe_deinit(&tok->bpe);
+    wr_unigram_deinit(&tok->unigram);
+    wr_wordpiece_deinit(&tok->wordpiece);
     wr_vocab_deinit(&tok->vocab);
-    wr_free(tok->decode.find);
-    wr_free(tok->decode.put);
+    wr_decode_rules_deinit(&tok->decode);
     wr_free(tok->chat_template);
     wr_free(tok);
 }
@@ -70,11 +72,36 @@ weir_status wr_tok_add_added(weir_tokenizer *tok, int32_t id, unsigned flags, we
     return st;
 }
 
-void wr_tok_finish(weir_tokenizer *tok) {
+weir_status wr_tok_add_decode(weir_tokenizer *tok, wr_decode_step **out, weir_error *err) {
+    wr_decode_rules *rules = &tok->decode;
+    if (rules->n_steps == WR_DECODE_STEPS_MAX) {
+        return WR_FAIL(err, WEIR_E_LIMIT, "decoder: more than %d steps", WR_DECODE_STEPS_MAX);
+    }
+    *out = &rules->steps[rules->n_steps++];
+    **out = (wr_decode_step){0};
+    return WEIR_OK;
+}
+
+weir_status wr_tok_decode_metaspace(weir_tokenizer *tok, weir_error *err) {
+    wr_decode_step *step = NULL;
+    WR_TRY(wr_tok_add_decode(tok, &step, err));
+    step->kind = WR_DECODE_METASPACE;
+    step->find = wr_strdup("\xE2\x96\x81");
+    step->find_bytes = 3;
+    return step->find ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
+}
+
+weir_status wr_tok_finish(weir_tokenizer *tok, weir_error *err) {
     wr_added_sort(&tok->raw);
     wr_added_sort(&tok->normalized);
+    wr_added_sort(&tok->atoms);
     wr_vocab_trim(&tok->vocab);
     wr_bpe_find_bytes(&tok->bpe);
+    if (tok->kind == WR_MODEL_BPE) wr_bpe_finish(&tok->bpe);
+    for (int b = 0; b < 256 && tok->unigram.byte_fallback; b++) {
+        tok->unigram.byte_ids[b] = wr_vocab_find_byte(&tok->vocab, (uint8_t)b);
+    }
+    return wr_decode_rules_finish(&tok->decode, &tok->vocab, err);
 }
 
 int32_t weir_tokenizer_vocab_size(const weir_tokenizer *tok) { return (int32_t)tok->vocab.n; }
@@ -134,6 +161,8 @@ weir_status wr_tokenizer_set_chat_template(weir_tokenizer *tok, const char *text
 
 size_t wr_tokenizer_heap_bytes(const weir_tokenizer *tok) {
     return sizeof *tok + wr_vocab_heap_bytes(&tok->vocab) + wr_bpe_heap_bytes(&tok->bpe) +
+           wr_unigram_heap_bytes(&tok->unigram) + wr_wordpiece_heap_bytes(&tok->wordpiece) +
+           wr_decode_rules_heap_bytes(&tok->decode) + wr_added_heap_bytes(&tok->atoms) +
            wr_added_heap_bytes(&tok->raw) + wr_added_heap_bytes(&tok->normalized) + tok->norm_cap * sizeof *tok->norm +
            tok->cut_cap * sizeof *tok->cut + (tok->chat_template ? strlen(tok->chat_template) + 1 : 0);
 }

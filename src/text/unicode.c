@@ -3,6 +3,8 @@
 
 #include <utf8proc.h>
 
+#include "text/unicode_reference.h"
+
 int wr_utf8_step(const uint8_t *p, size_t n, uint32_t *cp) {
     uint8_t a = p[0];
     if (a < 0x80) {
@@ -118,13 +120,30 @@ bool wr_char_is_punctuation(uint32_t cp) {
                (cp >= '{' && cp <= '~');
     }
     utf8proc_category_t c = category(cp);
-    return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
+    if (cp == 0x166D || cp == 0x111C9) return true; /* punctuation in older versions */
+    return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO &&
+           !(wr_reference_unknown(cp) & WR_REFERENCE_PUNCTUATION);
 }
 
 bool wr_char_is_word(uint32_t cp) {
     utf8proc_category_t c = category(cp);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC ||
            (cp >= 0x24B6 && cp <= 0x24E9) /* circled letters are Alphabetic */ || cp == 0x200C || cp == 0x200D;
+}
+
+bool wr_char_is_control(uint32_t cp) {
+    utf8proc_category_t c = category(cp);
+    return (c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO) &&
+           !(wr_reference_unknown(cp) & WR_REFERENCE_CONTROL);
+}
+
+bool wr_char_is_mark(uint32_t cp, bool nonspacing_only) {
+    utf8proc_category_t c = category(cp);
+    /* Marks in older versions. */
+    if (cp == 0x1734 || (!nonspacing_only && (cp == 0x1CF2 || cp == 0x1CF3))) return true;
+    bool is =
+        c == UTF8PROC_CATEGORY_MN || (!nonspacing_only && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
+    return is && !(wr_reference_unknown(cp) & (nonspacing_only ? WR_REFERENCE_NONSPACING : WR_REFERENCE_MARK));
 }
 
 static bool byte_is_printable(unsigned b) {

@@ -21,11 +21,15 @@ int wr_utf8_get(const uint8_t *p, uint32_t *cp);
 size_t wr_utf8_back(const uint8_t *p, size_t at);
 
 /* White_Space; general category N*; ASCII punctuation or category P*; word
- * characters (Alphabetic, marks, decimal digits, connectors). */
+ * characters (Alphabetic, marks, decimal digits, connectors). Punctuation, controls and
+ * marks as Hugging Face's library sees them (unicode_reference.h). */
 bool wr_char_is_space(uint32_t cp);
 bool wr_char_is_number(uint32_t cp);
 bool wr_char_is_punctuation(uint32_t cp);
 bool wr_char_is_word(uint32_t cp);
+/* Category Cc, Cf or Co; category M, or Mn alone. */
+bool wr_char_is_control(uint32_t cp);
+bool wr_char_is_mark(uint32_t cp, bool nonspacing_only);
 
 /* The byte-level alphabet: every byte as a printable character of at most two
  * UTF-8 bytes (GPT-2's table: printable Latin-1 as itself, the other 68 bytes in

@@ -234,6 +234,12 @@ int wr_vocab_byte_value(const uint8_t *piece, size_t bytes) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+int32_t wr_vocab_find_byte(const wr_vocab *v, uint8_t byte) {
+    static const char digits[] = "0123456789ABCDEF";
+    const char piece[6] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+    return wr_vocab_find(v, piece, sizeof piece);
+}
+
 const char *wr_vocab_show(const void *piece, size_t bytes, char buf[72]) {
     const uint8_t *p = piece;
     size_t n = 0;

@@ -57,6 +57,8 @@ static inline const uint8_t *wr_vocab_piece(const wr_vocab *v, int32_t id) { ret
 static inline size_t wr_vocab_length(const wr_vocab *v, int32_t id) { return v->place[id].length; }
 /* The byte of a piece spelled "<0xAB>"; -1 for any other. */
 int wr_vocab_byte_value(const uint8_t *piece, size_t bytes);
+/* The token "<0xAB>" of a byte; -1 if none. */
+int32_t wr_vocab_find_byte(const wr_vocab *v, uint8_t byte);
 /* Print a piece into buf for a message: cut, and only printable ASCII. Returns buf. */
 const char *wr_vocab_show(const void *piece, size_t bytes, char buf[72]);
 

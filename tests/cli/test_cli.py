@@ -113,6 +113,19 @@ def json_is_json(folder):
         expect(p.returncode == 0 and lines, f"{args}: {p}")
 
 
+def a_tokenizer_needs_no_model(folder):
+    """A tokenizer's file, and a folder that holds one, are enough to show tokens."""
+    data = Path(__file__).resolve().parent.parent / "data" / "text"
+    os.symlink(data / "pieces_bpe.model", os.path.join(folder, "tokenizer.model"))
+    for model in (folder, data / "pieces_bpe.model", data / "tekken_small.json", data / "tiny_bytes.tokenizer.json"):
+        p = run("tokenize", str(model), "-p", "words\nof", "--json")
+        lines = [json.loads(line) for line in p.stdout.splitlines()]
+        expect(p.returncode == 0 and len(lines) > 2 and lines[-1] == {"count": len(lines) - 1}, f"tokenize {model}: {p}")
+        expect(all(0 <= t["begin"] <= t["end"] <= 8 and t["piece"] for t in lines[:-1]), f"tokenize {model}: {lines}")
+    p = run("tokenize", str(data / "chat.golden.json"), "-p", "x")
+    expect(p.returncode == 1 and b"chat.golden.json" in p.stderr, f"tokenize of another file: {p}")
+
+
 def devices(**env):
     p = run("version", "--devices", "--json", **env)
     expect(p.returncode == 0 and not p.stderr, f"version --devices: {p}")
@@ -232,7 +245,7 @@ def main():
     if not os.path.exists(WEIR):
         print(f"no program at {WEIR}: build it, or set WEIR_BIN")
         return 1
-    for test in (wrong_command_lines, wrong_files, lost_output_is_reported, json_is_json,
+    for test in (wrong_command_lines, wrong_files, lost_output_is_reported, json_is_json, a_tokenizer_needs_no_model,
                  devices_are_listed_and_chosen, a_gpu_is_planned_for, a_full_context_is_told,
                  a_chat_takes_utf8_and_commands):
         before = len(faults)

@@ -124,7 +124,7 @@ static void byte_level_space_comes_back_without_a_declared_decoder(void **state)
     weir_tokenizer *tok;
     int32_t ids[32];
     size_t n, bytes;
-    assert_int_equal(wr_tokenizer_open_json_text(json, strlen(json), NULL, 0, &tok, NULL), WEIR_OK);
+    assert_int_equal(wr_tokenizer_open_text("tokenizer.json", json, strlen(json), NULL, 0, &tok, NULL), WEIR_OK);
     assert_int_equal(weir_tokenizer_encode(tok, "Hello world", 11, 0, ids, 32, &n, NULL), WEIR_OK);
     assert_int_equal(weir_tokenizer_decode(tok, ids, n, 0, &text, &bytes, NULL), WEIR_OK);
     assert_string_equal(text, "Hello world");
@@ -180,7 +180,7 @@ static void every_memory_failure_is_a_status_and_leaks_nothing(void **state) {
         size_t n;
         /* The JSON tree alone is thousands of allocations: step through them coarsely, then one by one. */
         wr_fault_arm(WR_FAULT_MEMORY, nth);
-        weir_status st = wr_tokenizer_open_json_text(json, bytes, config, sizeof config - 1, &tok, &err);
+        weir_status st = wr_tokenizer_open_text("tokenizer.json", json, bytes, config, sizeof config - 1, &tok, &err);
         if (st == WEIR_OK) {
             st = weir_tokenizer_encode_new(tok, text, sizeof text - 1, 3, true, &e, &err);
             if (st == WEIR_OK) st = weir_tokenizer_decode(tok, e.ids, e.n, 0, &back, &n, &err);

@@ -136,7 +136,7 @@ static void every_supported_step_acts_as_in_the_reference(void **state) {
         char *text = json_dumps(file, JSON_COMPACT);
         weir_tokenizer *tok;
         weir_error err = {0};
-        if (wr_tokenizer_open_json_text(text, strlen(text), NULL, 0, &tok, &err) != WEIR_OK) {
+        if (wr_tokenizer_open_text("tokenizer.json", text, strlen(text), NULL, 0, &tok, &err) != WEIR_OK) {
             fail_msg("%s: %s", name, err.message);
         }
         const json_t *decoded = json_object_get(c, "decoded");
@@ -164,7 +164,7 @@ static weir_tokenizer *open_with_config(const char *config) {
     char *text = small_file(&bytes);
     weir_tokenizer *tok;
     weir_error err = {0};
-    if (wr_tokenizer_open_json_text(text, bytes, config, strlen(config), &tok, &err) != WEIR_OK) {
+    if (wr_tokenizer_open_text("tokenizer.json", text, bytes, config, strlen(config), &tok, &err) != WEIR_OK) {
         fail_msg("%s", err.message);
     }
     wr_free(text);
