@@ -26,10 +26,18 @@ bool wr_jfail(wr_jrun *run, weir_status status, const char *format, ...) {
     return false;
 }
 
+/* The words are the template's, so no place in our source stands behind them. */
 bool wr_jraise(wr_jrun *run, const char *text, size_t bytes) {
+    static const char head[] = "the chat template says: ";
     if (run->status != WEIR_OK) return false;
-    int n = bytes < WEIR_ERROR_BYTES ? (int)bytes : WEIR_ERROR_BYTES;
-    run->status = WR_FAIL(run->err, WEIR_E_ARGUMENT, "the chat template says: %.*s", n, text);
+    run->status = WEIR_E_ARGUMENT;
+    if (!run->err) return false;
+    size_t room = sizeof run->err->message - sizeof head, n = bytes < room ? bytes : room;
+    while (n < bytes && n > 0 && ((uint8_t)text[n] & 0xC0) == 0x80) n--; /* whole characters */
+    run->err->status = WEIR_E_ARGUMENT;
+    memcpy(run->err->message, head, sizeof head - 1);
+    memcpy(run->err->message + sizeof head - 1, text, n);
+    run->err->message[sizeof head - 1 + n] = 0;
     return false;
 }
 
