@@ -1,5 +1,6 @@
 """Chat templates as `transformers` renders them, by jinja2 itself: what weir's interpreter is compared with."""
 import datetime
+import functools
 import json
 
 import jinja2
@@ -77,10 +78,15 @@ def environment():
 ENVIRONMENT = environment()
 
 
+@functools.lru_cache(maxsize=16)
+def compiled(template):
+    return ENVIRONMENT.from_string(template)
+
+
 def render(template, variables):
     """{"text": ...}, {"raised": the template's words} or {"error": jinja2's or Python's own}."""
     try:
-        return {"text": ENVIRONMENT.from_string(template).render(**json.loads(json.dumps(variables)))}
+        return {"text": compiled(template).render(**json.loads(json.dumps(variables)))}
     except Raised as e:
         return {"raised": str(e)}
     except RecursionError:

@@ -39,6 +39,7 @@ static bool add_all(wr_jrun *run, wr_jdict *dict, wr_jval from) {
             if (!wr_jdict_set(run, dict, from.dict->entries[i].key, from.dict->entries[i].value)) return false;
         return true;
     }
+    if (from.type == WR_J_UNDEFINED) return wr_jundefined_fail(run, from); /* it is asked for keys() */
     if (!wr_jiter_new(run, from, &it)) return false;
     for (;;) {
         if (!wr_jiter_next(run, it, &pair, &has)) return false;

@@ -105,16 +105,8 @@ static bool split_spaces(wr_jrun *run, const wr_jstr *s, int64_t max, wr_jitems 
         size_t n = 0;
         while (at < s->bytes && (n = (size_t)wr_utf8_get(p + at, &cp), wr_jchar_is_space(cp))) at += n;
         if (at >= s->bytes) return true;
-        if (max >= 0 && (int64_t)items->n >= max) { /* the rest, without the spaces at its end */
-            size_t end = s->bytes;
-            while (end > at) {
-                size_t back = wr_utf8_back(p, end);
-                wr_utf8_get(p + back, &cp);
-                if (!wr_jchar_is_space(cp)) break;
-                end = back;
-            }
-            return add_part(run, items, s, at, end);
-        }
+        /* The rest, with the spaces at its end. */
+        if (max >= 0 && (int64_t)items->n >= max) return add_part(run, items, s, at, s->bytes);
         size_t from = at;
         while (at < s->bytes && (n = (size_t)wr_utf8_get(p + at, &cp), !wr_jchar_is_space(cp))) at += n;
         if (!add_part(run, items, s, from, at)) return false;
@@ -129,15 +121,7 @@ static bool rsplit_spaces(wr_jrun *run, const wr_jstr *s, int64_t max, wr_jitems
     for (;;) {
         while (at > 0 && (back = wr_utf8_back(p, at), wr_utf8_get(p + back, &cp), wr_jchar_is_space(cp))) at = back;
         if (at == 0) return true;
-        if (max >= 0 && (int64_t)items->n >= max) {
-            size_t from = 0;
-            while (from < at) {
-                size_t n = (size_t)wr_utf8_get(p + from, &cp);
-                if (!wr_jchar_is_space(cp)) break;
-                from += n;
-            }
-            return add_part(run, items, s, from, at);
-        }
+        if (max >= 0 && (int64_t)items->n >= max) return add_part(run, items, s, 0, at);
         size_t end = at;
         while (at > 0 && (back = wr_utf8_back(p, at), wr_utf8_get(p + back, &cp), !wr_jchar_is_space(cp))) at = back;
         if (!add_part(run, items, s, at, end)) return false;
