@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares weir's rendering of chat templates with jinja2's, as `transformers` sets it up (jinja_reference.py).
 
-    tools/compare_templates.py [--random FIRST:END] [--published FOLDER] [--program build/jinja_lines]
+    tools/compare_templates.py [--random FIRST:END] [--published FOLDER [--most N]] [--program build/jinja_lines]
 
 --published renders every template of a folder (tools/get_templates.py fetches them) over the conversations below, with
 and without tools and switches. --random renders the numbered templates and variables of jinja_random.py. Where jinja2
@@ -89,8 +89,8 @@ SWITCHES = {
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
-def published_cases(folder):
-    for path in sorted(Path(folder).rglob("*.jinja")):
+def published_cases(folder, most):
+    for path in sorted(Path(folder).rglob("*.jinja"))[:most]:
         template = path.read_bytes().decode()
         for conversation, messages in CONVERSATIONS.items():
             for switch, values in SWITCHES.items():
@@ -152,12 +152,13 @@ def main():
     parser = argparse.ArgumentParser(description="Compare chat templates with jinja2.")
     parser.add_argument("--random", metavar="FIRST:END")
     parser.add_argument("--published", type=Path)
+    parser.add_argument("--most", type=int, help="only so many of the published templates")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "jinja_lines")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # jinja2's compiler on odd templates
     bad = 0
     if options.published:
-        bad += report("published templates", *compare(published_cases(options.published), options.program))
+        bad += report("published templates", *compare(published_cases(options.published, options.most), options.program))
     if options.random:
         first, end = map(int, options.random.split(":"))
         bad += report(f"random templates {first} to {end}", *compare(random_cases(first, end), options.program))

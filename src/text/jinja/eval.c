@@ -75,11 +75,38 @@ static bool eval_concat(wr_jrun *run, const wr_jnode *node, wr_jframe *frame, wr
     return true;
 }
 
+/* What jinja2 computes before the template runs. */
+static bool is_constant(const wr_jnode *node) {
+    switch ((wr_jkind)node->kind) {
+    case WR_J_CONST: return true;
+    case WR_J_TUPLE_OF:
+    case WR_J_LIST_OF:
+    case WR_J_DICT_OF:
+    case WR_J_OR:
+    case WR_J_AND:
+    case WR_J_NOT:
+    case WR_J_BINARY:
+    case WR_J_NEG:
+    case WR_J_POS:
+        for (uint32_t i = 0; i < node->items.n; i++)
+            if (!is_constant(node->items.at[i])) return false;
+        return (!node->a || is_constant(node->a)) && (!node->b || is_constant(node->b));
+    default: return false;
+    }
+}
+
 static bool eval_slice(wr_jrun *run, const wr_jnode *node, wr_jframe *frame, wr_jval *out) {
     wr_jval obj, at[3] = {{0}};
     if (!wr_jeval(run, node->a, frame, &obj)) return false;
     for (int i = 0; i < 3; i++)
         if (node->items.at[i] && !wr_jeval(run, node->items.at[i], frame, &at[i])) return false;
+    /* A slice of constants is looked up like an item, and one that does not exist is undefined. */
+    if (!wr_jis_str(obj) && !wr_jis_seq(obj) && obj.type != WR_J_RANGE && obj.type != WR_J_UNDEFINED &&
+        is_constant(node->a)) {
+        bool constant = true;
+        for (int i = 0; i < 3; i++) constant = constant && (!node->items.at[i] || is_constant(node->items.at[i]));
+        if (constant) return wr_jundefined_of(run, obj, (wr_jval){0}, out);
+    }
     return wr_jslice(run, obj, at, out);
 }
 

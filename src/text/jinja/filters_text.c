@@ -151,13 +151,17 @@ static bool do_truncate(wr_jrun *run, const wr_jcall *c, wr_jval *out) {
     if (!wr_jarg_int(run, c->args[0], 255, &length) || !wr_jarg_bool(run, c->args[1], false, &kill_words)) return false;
     if (wr_jgiven(c->args[3]) && !wr_jarg_int(run, c->args[3], 5, &leeway)) return false;
     if (end.type == WR_J_MISSING && !wr_jstr_lit(run, "...", &end)) return false;
-    if (!wr_jarg_str(run, end, "end") || !wr_jarg_str(run, c->self, "truncate's text")) return false;
+    if (!wr_jarg_str(run, end, "end")) return false;
     int64_t tail = (int64_t)wr_jstr_chars(end.s);
     if (length < tail) return WR_JERROR(run, "expected length >= %lld, got %lld", (long long)tail, (long long)length);
     if (leeway < 0) return WR_JERROR(run, "expected leeway >= 0, got %lld", (long long)leeway);
+    /* Anything that is short enough passes as it is. */
     *out = c->self;
-    int64_t chars = (int64_t)wr_jstr_chars(c->self.s);
-    if (chars - length <= leeway) return true;
+    int64_t n;
+    if (!wr_jlen(run, c->self, &n)) return false;
+    if (n < 0) return WR_JERROR(run, "object of type '%s' has no len()", wr_jtype_name(c->self));
+    if (n - length <= leeway) return true;
+    if (!wr_jarg_str(run, c->self, "truncate's text")) return false;
     if (!wr_jstr_sub(run, c->self.s, 0, (size_t)(length - tail), &head)) return false;
     if (!kill_words) {
         static const wr_jstr space = {.data = " ", .bytes = 1};

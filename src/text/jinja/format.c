@@ -191,7 +191,6 @@ static bool parse_spec(wr_jrun *run, const wr_jstr *s, wr_jspec *spec) {
         spec->zero = true;
         at++;
         if (!spec->fill) spec->fill = '0';
-        if (!spec->align) spec->align = 0;
     }
     for (; PEEK(0) >= '0' && PEEK(0) <= '9'; at++) {
         spec->width = (spec->width < 0 ? 0 : spec->width) * 10 + (PEEK(0) - '0');
@@ -228,8 +227,7 @@ static bool format_value(wr_jrun *run, wr_jval v, const wr_jstr *s, wr_jbuf *buf
         if (spec.type && spec.type != 's') return unknown_code(run, spec.type, v);
         if (spec.sign) return WR_JERROR(run, "Sign not allowed in string format specifier");
         if (spec.alternate) return WR_JERROR(run, "Alternate form (#) not allowed in string format specifier");
-        if (spec.align == '=' || (spec.zero && !spec.align && false))
-            return WR_JERROR(run, "'=' alignment not allowed in string format specifier");
+        if (spec.align == '=') return WR_JERROR(run, "'=' alignment not allowed in string format specifier");
         if (spec.grouping) return WR_JERROR(run, "Cannot specify '%c' with 's'.", spec.grouping);
         text = v;
         if (spec.precision >= 0 && (size_t)spec.precision < wr_jstr_chars(v.s) &&
@@ -238,7 +236,6 @@ static bool format_value(wr_jrun *run, wr_jval v, const wr_jstr *s, wr_jbuf *buf
         return wr_jformat_pad(run, text.s, &spec, '<', buf);
     }
     if (wr_jis_int(v) && (!spec.type || strchr("dbcoxXn", spec.type))) {
-        if (v.type == WR_J_BOOL && !spec.type) {} /* a bool with a width is its number */
         if (spec.precision >= 0) return WR_JERROR(run, "Precision not allowed in integer format specifier");
         if (spec.type == 'c' && spec.sign) return WR_JERROR(run, "Sign not allowed with integer format specifier 'c'");
         if (spec.grouping == ',' && spec.type && spec.type != 'd')

@@ -65,7 +65,7 @@ static bool fits(wr_jrun *run, size_t bytes) {
 }
 
 void *wr_jalloc(wr_jrun *run, size_t bytes) {
-    if (!wr_jcharge(run, bytes) || !fits(run, bytes)) return NULL;
+    if (!fits(run, bytes) || !wr_jcharge(run, bytes)) return NULL;
     void *p = wr_arena_alloc(&run->values, bytes);
     if (!p) wr_jfail(run, WEIR_E_MEMORY, "out of memory");
     return p;
