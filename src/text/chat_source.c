@@ -152,26 +152,38 @@ weir_status wr_chat_source_templates(const wr_checkpoint *c, wr_chat_source_call
 
 /* ---- special tokens ---- */
 
-static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                    "pad_token", "cls_token", "mask_token"};
-enum { N_NAMES = sizeof names / sizeof *names };
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n > k && strcmp(text + n - k, end) == 0;
+}
 
-/* Those of a JSON file that are not known yet: texts, or objects with `content`. */
+/* The values of an object that name a token and are not known yet: texts, or objects with `content`. any: all
+ * of its keys count, else those that end in _token. */
+static bool add_tokens(const json_t *object, bool any, json_t *tokens) {
+    for (void *it = json_object_iter((json_t *)object); it; it = json_object_iter_next((json_t *)object, it)) {
+        const char *key = json_object_iter_key(it);
+        json_t *value = json_object_iter_value(it);
+        if (json_is_object(value)) value = json_object_get(value, "content");
+        if (!json_is_string(value) || (!any && !ends_with(key, "_token")) || json_object_get(tokens, key)) continue;
+        if (json_object_set(tokens, key, value) != 0) return false;
+    }
+    return true;
+}
+
 static weir_status tokens_of_file(const char *folder, const char *file, json_t *tokens, weir_error *err) {
     json_t *config;
     WR_TRY(read_json(folder, file, &config, err));
-    bool done = true;
-    for (size_t i = 0; i < N_NAMES && done; i++) {
-        json_t *value = json_object_get(config, names[i]);
-        if (json_is_object(value)) value = json_object_get(value, "content");
-        if (json_is_string(value) && !json_object_get(tokens, names[i]))
-            done = json_object_set(tokens, names[i], value) == 0;
-    }
+    bool done = add_tokens(config, false, tokens) &&
+                add_tokens(json_object_get(config, "extra_special_tokens"), true, tokens) &&
+                add_tokens(json_object_get(config, "model_specific_special_tokens"), true, tokens);
     json_decref(config);
     return done ? WEIR_OK : NO_MEMORY;
 }
 
 static weir_status tokens_of_gguf(const wr_gguf *g, json_t *tokens, weir_error *err) {
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    enum { N_NAMES = sizeof names / sizeof *names };
     static const char *const keys[N_NAMES] = {"tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",
                                               "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.seperator_token_id",
                                               "tokenizer.ggml.padding_token_id", "tokenizer.ggml.cls_token_id",

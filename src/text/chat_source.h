@@ -14,8 +14,8 @@ typedef weir_status (*wr_chat_source_callback)(void *context, const char *name, 
 weir_status wr_chat_source_templates(const wr_checkpoint *checkpoint, wr_chat_source_callback callback, void *context,
                                      weir_error *err);
 
-/* A new object: bos_token, eos_token, unk_token, sep_token, pad_token, cls_token and mask_token as texts, where the
- * checkpoint names them. */
+/* A new object: bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token and further ones that the
+ * configuration names (image_token, ...), as texts. */
 weir_status wr_chat_source_tokens(const wr_checkpoint *checkpoint, json_t **out, weir_error *err);
 
 #endif

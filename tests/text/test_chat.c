@@ -192,16 +192,18 @@ static void templates_are_found_where_checkpoints_keep_them(void **state) {
     static const char *const files[] = {"config.json", "model.safetensors"};
     for (size_t i = 0; i < 2; i++) copy_file(folder, files[i]);
     write_file(folder, "tokenizer_config.json",
-               "{\"bos_token\":{\"content\":\"<B>\",\"lstrip\":false},\"chat_template\":\"old\"}");
+               "{\"bos_token\":{\"content\":\"<B>\",\"lstrip\":false},\"add_bos_token\":true,\"image_token\":\"<I>\","
+               "\"extra_special_tokens\":{\"boa\":\"<A>\"},\"chat_template\":\"old\"}");
     write_file(folder, "special_tokens_map.json", "{\"bos_token\":\"no\",\"eos_token\":\"<E>\"}");
-    write_file(folder, "chat_template.jinja", "{{ bos_token }}{{ eos_token }}");
+    write_file(folder, "chat_template.jinja",
+               "{{ bos_token }}{{ eos_token }}{{ image_token }}{{ boa }}{{ add_bos_token }}");
     snprintf(sub, sizeof sub, "%s/additional_chat_templates", folder);
     assert_int_equal(mkdir(sub, 0700), 0);
     write_file(sub, "tool_use.jinja", "tools here");
     write_file(sub, "broken.jinja", "{% if %}");
     write_file(sub, "notes.txt", "{{");
     chat = open_chat(folder);
-    check_text(chat, &plain, "<B><E>");
+    check_text(chat, &plain, "<B><E><I><A>");
     check_text(chat, &with_tools, "tools here");
     plain.name = "broken"; /* one that is wrong harms no other */
     check_refused(chat, &plain, WEIR_E_FORMAT, "Expected an expression");

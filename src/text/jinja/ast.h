@@ -81,7 +81,7 @@ typedef struct wr_jkeyword {
 
 typedef struct wr_jnode {
     uint8_t kind, op; /* wr_jkind, wr_jop */
-    bool flag, loop, store, toplevel, simple;
+    bool flag, loop, store, toplevel;
     uint32_t line, n_kwargs, n_slots;
     wr_jstr *name;
     wr_jval value;

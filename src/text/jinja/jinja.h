@@ -39,7 +39,8 @@ typedef struct wr_jinja_limits {
     int64_t now_s;       /* seconds since 1970 that strftime_now takes as now; 0: the clock */
 } wr_jinja_limits;
 
-/* Zero fields of limits (or NULL) stand for these. 50 million steps take about two seconds. */
+/* Zero fields of limits (or NULL) stand for these. 50 million steps take about a second
+ * (measured: 0.4 to 0.9 s on one core of an EPYC). */
 enum {
     WR_JINJA_STEPS = 50000000,
     WR_JINJA_MEMORY_BYTES = 512 << 20,

@@ -11,8 +11,8 @@
 #include "base/status.h"
 
 enum {
-    /* Nesting of C calls that a template can cause: about as deep as Python's own
-     * limit of 1,000 frames lets macros recurse. A level takes at most 1 KB of stack. */
+    /* Nesting that a template can cause: about as deep as Python's own limit of 1,000
+     * frames lets macros recurse. 2 MB of stack suffice for it. */
     WR_JINJA_DEPTH = 1500,
     WR_JINJA_RANGE_MAX = 100000, /* the sandbox's own limit */
 };
