@@ -234,7 +234,6 @@ static bool is_constant_name(const wr_jstr *name) {
 }
 
 static bool can_assign(wr_jparser *p, wr_jnode *node) {
-    static const char *const words[] = {[WR_J_CONST] = "const", [WR_J_LIST_OF] = "list", [WR_J_DICT_OF] = "dict"};
     node->store = true;
     switch (node->kind) {
     case WR_J_NAME:
@@ -249,7 +248,11 @@ static bool can_assign(wr_jparser *p, wr_jnode *node) {
         return true;
     default: break;
     }
-    const char *word = node->kind == WR_J_NAME ? "name" : words[node->kind] ? words[node->kind] : "expression";
+    const char *word = node->kind == WR_J_NAME      ? "name"
+                       : node->kind == WR_J_CONST   ? "const"
+                       : node->kind == WR_J_LIST_OF ? "list"
+                       : node->kind == WR_J_DICT_OF ? "dict"
+                                                    : "expression";
     return WR_JSYNTAX(p->run, (int)node->line, "can't assign to '%s'", word);
 }
 

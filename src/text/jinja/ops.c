@@ -259,7 +259,8 @@ static bool slice_range(wr_jrun *run, const wr_jrange *r, int64_t first, int64_t
 
 static bool slice_text(wr_jrun *run, wr_jstr *s, int64_t first, int64_t step, int64_t count, wr_jval *out) {
     wr_jbuf buf = {0};
-    if (step == 1 || count == 0) return wr_jstr_sub(run, s, (size_t)first, (size_t)(first + count), out);
+    if (count == 0) first = 0, step = 1;
+    if (step == 1) return wr_jstr_sub(run, s, (size_t)first, (size_t)(first + count), out);
     size_t at = wr_jstr_byte(s, (size_t)first);
     bool ascii = wr_jstr_ascii(s);
     const uint8_t *p = (const uint8_t *)s->data;
