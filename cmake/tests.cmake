@@ -104,6 +104,14 @@ if(NOT WEIR_FUZZ)
         note_test(example example_${name} $<TARGET_FILE:example_${name}>)
     endforeach()
 
+    # What test scripts run beside the command itself.
+    file(GLOB programs CONFIGURE_DEPENDS tests/programs/*.c)
+    foreach(source ${programs})
+        get_filename_component(target ${source} NAME_WE)
+        add_executable(${target} ${source})
+        target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group)
+    endforeach()
+
     # Measuring programs; built, never run by the tests.
     file(GLOB benches CONFIGURE_DEPENDS bench/bench_*.c)
     foreach(source ${benches})

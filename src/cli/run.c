@@ -139,40 +139,54 @@ static weir_status show_end(const wr_cli *cli, const char *text, const wr_answer
     return WEIR_OK;
 }
 
+weir_status wr_cli_add_message(json_t *messages, const char *role, const char *text, size_t bytes, weir_error *err) {
+    json_t *message = json_pack("{s:s,s:o}", "role", role, "content", wr_chat_text(text, bytes));
+    if (message && json_array_append_new(messages, message) == 0) return WEIR_OK;
+    return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a message");
+}
+
+weir_status wr_cli_format_chat(const wr_cli *cli, const wr_chat *templates, const json_t *messages, char **out,
+                               size_t *bytes, weir_error *err) {
+    json_t *extra;
+    WR_TRY(wr_cli_template_args(cli, &extra, err));
+    wr_chat_request request = {.messages = messages, .extra = extra, .name = cli->name, .add_generation_prompt = true};
+    weir_status st = wr_chat_render(templates, &request, NULL, out, bytes, err);
+    json_decref(extra);
+    return st;
+}
+
 /* One prompt, one answer. */
-static weir_status run_once(const wr_cli *cli, weir_engine *engine, const char *text, size_t bytes, weir_error *err) {
+static weir_status run_once(const wr_cli *cli, weir_engine *engine, const wr_chat *templates, const char *text,
+                            size_t bytes, weir_error *err) {
     char *formatted = NULL, *out = NULL;
     wr_answer_stats stats;
+    json_t *messages = json_array();
     weir_status st = WEIR_OK;
-    if (!cli->raw) {
-        if (strlen(text) != bytes) /* a template's strings end there; nothing is cut silently */
-            return WR_FAIL(err, WEIR_E_ARGUMENT, "byte %zu of the text is 0; only --raw takes such text", strlen(text));
-        wr_chat_message messages[2];
-        size_t n = 0;
-        if (cli->system) messages[n++] = (wr_chat_message){"system", cli->system};
-        messages[n++] = (wr_chat_message){"user", text};
-        WR_TRY(wr_cli_format_chat(engine, messages, n, &formatted, err));
-        text = formatted, bytes = strlen(formatted);
+    if (templates) {
+        if (cli->system)
+            WR_TRY_GOTO(st, wr_cli_add_message(messages, "system", cli->system, strlen(cli->system), err), done);
+        WR_TRY_GOTO(st, wr_cli_add_message(messages, "user", text, bytes, err), done);
+        WR_TRY_GOTO(st, wr_cli_format_chat(cli, templates, messages, &formatted, &bytes, err), done);
+        text = formatted;
     }
-    WR_TRY_GOTO(st, wr_cli_answer(cli, engine, text, bytes, !cli->raw, &out, &stats, err), done);
+    WR_TRY_GOTO(st, wr_cli_answer(cli, engine, text, bytes, templates != NULL, &out, &stats, err), done);
     st = show_end(cli, out, &stats, err);
 done:
+    json_decref(messages);
     wr_free(out);
     wr_free(formatted);
     return st;
 }
 
-weir_status wr_cli_format_chat(const weir_engine *engine, const wr_chat_message *messages, size_t n, char **out,
-                               weir_error *err) {
-    weir_engine_info info;
-    weir_engine_get_info(engine, &info);
-    const weir_tokenizer *tok = weir_engine_tokenizer(engine);
-    char bos[256] = "";
-    size_t bytes = 0;
-    int32_t bos_id = weir_tokenizer_bos(tok);
-    const char *piece = bos_id >= 0 ? weir_tokenizer_piece(tok, bos_id, &bytes) : NULL;
-    if (piece && bytes < sizeof bos) memcpy(bos, piece, bytes), bos[bytes] = 0;
-    return wr_chat_format(info.chat_template, bos, messages, n, true, out, err);
+/* The templates of the model, unless --raw. */
+static weir_status open_templates(const wr_cli *cli, wr_chat **out, weir_error *err) {
+    wr_checkpoint *checkpoint;
+    *out = NULL;
+    if (cli->raw) return WEIR_OK;
+    WR_TRY(wr_checkpoint_open(cli->model, &checkpoint, err));
+    weir_status st = wr_chat_open(checkpoint, out, err);
+    wr_checkpoint_close(checkpoint);
+    return st;
 }
 
 weir_status wr_cmd_run(const wr_cli *cli, weir_error *err) {
@@ -186,9 +200,13 @@ weir_status wr_cmd_run(const wr_cli *cli, weir_error *err) {
         WR_TRY(wr_cli_text(&from_stdin, &text, &bytes, err));
     }
     weir_engine *engine = NULL;
+    wr_chat *templates = NULL;
     weir_status st = wr_cli_open(cli, &engine, err);
     if (st == WEIR_OK) st = wr_cli_need_tokenizer(cli, weir_engine_tokenizer(engine), err);
-    if (st == WEIR_OK) st = chat ? wr_cli_chat(cli, engine, err) : run_once(cli, engine, text, bytes, err);
+    if (st == WEIR_OK) st = open_templates(cli, &templates, err);
+    if (st == WEIR_OK)
+        st = chat ? wr_cli_chat(cli, engine, templates, err) : run_once(cli, engine, templates, text, bytes, err);
+    wr_chat_free(templates);
     weir_engine_close(engine);
     wr_free(text);
     return st;

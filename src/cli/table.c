@@ -6,7 +6,7 @@
 #define ON(command) (1u << WR_CMD_##command)
 enum {
     ENGINE = ON(RUN) | ON(SCORE) | ON(BENCH) | ON(INSPECT),
-    MODEL = ENGINE | ON(TOKENIZE),
+    MODEL = ENGINE | ON(TOKENIZE) | ON(TEMPLATE),
     ALL = (1u << WR_N_COMMANDS) - 1
 };
 
@@ -22,6 +22,13 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
                          "their count. MODEL may also be a tokenizer by itself: tokenizer.json, tekken.json, "
                          "tokenizer.model, a tiktoken file, or a folder with one of them.",
                          wr_cmd_tokenize},
+    [WR_CMD_TEMPLATE] =
+        {"template", "MODEL", "Render messages by the model's chat template",
+         "The messages come from the JSON file of -f or from standard input: a list of {role, content, ...}, or an "
+         "object with `messages` and, as in requests to servers, `tools`, `documents` and `chat_template_kwargs`. With "
+         "-p, a question is the only message, with -s a system message before it. The text goes to standard output "
+         "as it is, without a newline of its own.",
+         wr_cmd_template},
     [WR_CMD_SCORE] =
         {"score", "MODEL", "Log-probability of each token of a text, and the perplexity",
          "The instrument of every numeric comparison. The text comes from -p, -f or standard input; --ids reads "
@@ -60,6 +67,7 @@ const char *const wr_command_fields[WR_N_COMMANDS] = {
         "cancelled, error), `text` (the whole answer), `prompt_tokens`, `generated_tokens`, `prefill_s`, "
         "`decode_s`.",
     [WR_CMD_TOKENIZE] = "One line a token: `id`, `begin`, `end` (bytes of the text), `piece`. Last line: `count`.",
+    [WR_CMD_TEMPLATE] = "One object: `text`. With --list one line a template: `name`.",
     [WR_CMD_SCORE] =
         "One line a scored position: `seq` (line of --ids, from 0), `pos`, `token`, `logprob`, and with --top "
         "`top` (list of [token, logprob], falling). Last line: `tokens`, `mean_logprob`, `perplexity`.",
@@ -85,11 +93,22 @@ static const wr_option options[] = {
     {"--help", 'h', NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(help), ALL, "Show the command's options"},
     {"--json", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(json), ALL & ~ON(HELP),
      "Machine-readable output, JSON lines"},
-    {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt), ON(RUN) | ON(TOKENIZE) | ON(SCORE),
-     "The text"},
-    {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file), ON(RUN) | ON(TOKENIZE) | ON(SCORE),
-     "Read the text from a file; - is standard input"},
-    {"--system", 's', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(system), ON(RUN), "System message of the chat"},
+    {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt),
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE), "The text"},
+    {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file),
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE), "Read the text from a file; - is standard input"},
+    {"--system", 's', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(system), ON(RUN) | ON(TEMPLATE),
+     "System message of the chat"},
+    {"--arg", 0, NULL, WR_OPTION_TEXTS, "K=V", NULL, 0, 0, AT(args), ON(RUN) | ON(TEMPLATE),
+     "Give the chat template an argument, as enable_thinking=false; V is JSON, or else a text; may be repeated"},
+    {"--name", 0, NULL, WR_OPTION_TEXT, "NAME", NULL, 0, 0, AT(name), ON(RUN) | ON(TEMPLATE),
+     "Which of the model's chat templates; by default \"tool_use\" with tools where there is one, else \"default\""},
+    {"--tools", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(tools), ON(TEMPLATE), "JSON list of tools"},
+    {"--documents", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(documents), ON(TEMPLATE), "JSON list of documents"},
+    {"--no-generation-prompt", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(no_generation_prompt), ON(TEMPLATE),
+     "Do not open the answer's turn"},
+    {"--template", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(template_file), ON(TEMPLATE),
+     "Use this template instead of the model's"},
     {"--raw", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(raw), ON(RUN),
      "Continue the text as it is, without chat template"},
     {"--max-tokens", 'n', NULL, WR_OPTION_INT, "N", "0", 0, 1e9, AT(max_tokens), ON(RUN),
@@ -134,6 +153,8 @@ static const wr_option options[] = {
     {"--output", 'o', NULL, WR_OPTION_TEXT, "FOLDER", NULL, 0, 0, AT(output), ON(SYNTH), "The folder to write"},
     {"--list", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(list), ON(SYNTH),
      "Show the presets, with their sizes as quantised by the other options"},
+    {"--list", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(list), ON(TEMPLATE),
+     "Show the names of the model's templates"},
     {"--quant", 0, NULL, WR_OPTION_TEXT, "MODE", "affine", 0, 0, AT(quant), ON(SYNTH),
      "How matrices are stored: affine, mxfp4, nvfp4, mxfp8 or none"},
     {"--bits", 0, NULL, WR_OPTION_INT, "N", "0", 0, 8, AT(bits), ON(SYNTH),

@@ -77,13 +77,46 @@ def wrong_files(folder):
         refused(1, [ids, *words], "score", SMALL, "--ids", ids)
     Path(ids).write_text("[1,157]")
     refused(2, ["157", "156", "line 1"], "score", SMALL, "--ids", ids)
-    zero = os.path.join(folder, "zero")
-    Path(zero).write_bytes(b"a\0b")
-    refused(2, ["byte 1", "--raw"], "run", TEXT, "-f", zero)
     cut = os.path.join(folder, "cut.gguf")
     with open(store_file(), "rb") as f:
         Path(cut).write_bytes(f.read(3000000))
     refused(1, ["cut.gguf", "complete"], "inspect", cut)
+
+
+def templates_are_rendered(folder):
+    def render(*args, stdin=b""):
+        p = run("template", *args, stdin=stdin)
+        expect(p.returncode == 0 and not p.stderr, f"template {args}: {p}")
+        return p.stdout
+
+    tools = str(ROOT / "tests" / "data" / "file" / "valid" / "mlx")  # templates "default" and "tool_use"
+    expect(render(tools, "--list") == b"tool_use\ndefault\n", "template --list")
+    expect(render(tools, "-p", "x") == b"plain" and render(tools, "-p", "x", "--name", "tool_use") == b"tools", "--name")
+    request = json.dumps({"messages": [{"role": "user", "content": "a\u00e9"}], "tools": [{}]}).encode()
+    expect(render(tools, stdin=request) == b"tools", "the tools of a request")
+    own, listed = os.path.join(folder, "own.jinja"), os.path.join(folder, "list.json")
+    Path(own).write_text("{{ messages[-1].content }}|{{ tools }}|{{ documents | tojson }}|{{ a }}{{ b }}|{{ add_generation_prompt }}")
+    Path(listed).write_text('[{"x": 1}]')
+    seen = render(SMALL, "--template", own, "--documents", listed, "--tools", listed, "--arg", "a=false", "--arg", "b=x=y",
+                  "--no-generation-prompt", stdin=request)
+    expect(seen == "a\u00e9|[{'x': 1}]|[{\"x\": 1}]|Falsex=y|False".encode(), f"everything given: {seen}")
+    chat = render(TEXT, "-p", "Hi", "-s", "Be brief.")
+    expect(chat == b"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", f"{chat}")
+    expect(json.loads(render(TEXT, "-p", "Hi", "-s", "Be brief.", "--json")) == {"text": chat.decode()}, "template --json")
+    refused(1, ["no chat template", "--raw"], "template", SMALL, "-p", "x")
+    refused(1, ["nope", "tool_use, default"], "template", tools, "-p", "x", "--name", "nope")
+    refused(2, ["--arg", "K=V"], "template", TEXT, "-p", "x", "--arg", "x")
+    refused(2, ["message 0"], "template", TEXT, stdin=b"[1]")
+    refused(1, ["standard input", "line 1"], "template", TEXT, stdin=b"[")
+    refused(1, ["messages"], "template", TEXT, stdin=b"{}")
+    Path(own).write_text("{{ raise_exception('Not \\'that\\' way') }}")
+    refused(2, ["the chat template says: Not 'that' way"], "template", SMALL, "--template", own, "-p", "x")
+    Path(own).write_text("a\n{% if %}")
+    refused(1, ["own.jinja", "line 2"], "template", SMALL, "--template", own, "-p", "x")
+    # A prompt may hold any bytes: a 0, and what is no UTF-8.
+    odd = os.path.join(folder, "odd")
+    Path(odd).write_bytes(b"a\0b\xff")
+    expect(run("run", TEXT, "-f", odd, "-n", "1").returncode == 0, "a prompt of any bytes")
 
 
 def store_file():
@@ -245,7 +278,8 @@ def main():
     if not os.path.exists(WEIR):
         print(f"no program at {WEIR}: build it, or set WEIR_BIN")
         return 1
-    for test in (wrong_command_lines, wrong_files, lost_output_is_reported, json_is_json, a_tokenizer_needs_no_model,
+    for test in (wrong_command_lines, wrong_files, templates_are_rendered, lost_output_is_reported, json_is_json,
+                 a_tokenizer_needs_no_model,
                  devices_are_listed_and_chosen, a_gpu_is_planned_for, a_full_context_is_told,
                  a_chat_takes_utf8_and_commands):
         before = len(faults)
