@@ -63,7 +63,8 @@ const char *const wr_command_fields[WR_N_COMMANDS] = {
         "`decode_s`.",
     [WR_CMD_TOKENIZE] = "One line a token: `id`, `begin`, `end` (bytes of the text), `piece`. Last line: `count`.",
     [WR_CMD_GRAMMAR] =
-        "One line a text: `accepted` (a whole text of the grammar), `beginning` (the beginning of one), `fits` (bytes that "
+        "One line a text: `accepted` (a whole text of the grammar), `beginning` (the beginning of one), `fits` (bytes "
+        "that "
         "fit), `forced` (what must come next). With --model one object: `count`, `tokens` (ids). Without a text one "
         "object: `compile_ms`.",
     [WR_CMD_SCORE] =
@@ -91,10 +92,10 @@ static const wr_option options[] = {
     {"--help", 'h', NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(help), ALL, "Show the command's options"},
     {"--json", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(json), ALL & ~ON(HELP),
      "Machine-readable output, JSON lines"},
-    {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt), ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(GRAMMAR),
-     "The text"},
-    {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file), ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(GRAMMAR),
-     "Read the text from a file; - is standard input"},
+    {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt),
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(GRAMMAR), "The text"},
+    {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file),
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(GRAMMAR), "Read the text from a file; - is standard input"},
     {"--system", 's', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(system), ON(RUN), "System message of the chat"},
     {"--raw", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(raw), ON(RUN),
      "Continue the text as it is, without chat template"},

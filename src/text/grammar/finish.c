@@ -27,7 +27,7 @@ static bool state_lives(const wr_gr_program *p, uint32_t s) {
 static void offer(const wr_gr_program *p, wr_gr_rule *r) {
     wr_gr_call key = p->call[r->key_call];
     memset(r->offered, 0, sizeof r->offered);
-    r->others = p->state[key.back].live;
+    r->others = r->any_name = p->state[key.back].live;
     for (uint32_t t = 1; t < key.n_backs; t++) {
         if (!p->state[key.back + t].live) continue;
         if (t <= r->n_names)

@@ -18,6 +18,9 @@ enum {
     WR_GR_LEAF_FRAMES = 8,   /* containers stop this much earlier than what they hold, so that a value always fits */
 };
 
+/* Strings and keys share places; what a place says about tokens differs. */
+typedef enum wr_gr_variant { WR_GR_UNCOUNTED, WR_GR_COUNTED, WR_GR_IN_KEY, WR_GR_VARIANTS } wr_gr_variant;
+
 struct wr_gr_info;
 
 typedef struct wr_gr_place {
@@ -29,10 +32,10 @@ typedef struct wr_gr_place {
     bool plain;      /* reading is all there is to it: not final, no calls */
     uint32_t n_calls;
     const uint32_t *calls;
-    uint32_t number;                      /* of its set */
-    uint64_t names[WR_GR_NAME_WORDS];     /* key: declared names that may still come out */
-    _Atomic(struct wr_gr_info *) info[2]; /* masks; [1]: with counted characters */
-    _Atomic(struct wr_gr_place *) next[]; /* [n_classes]; NULL: not known yet */
+    uint32_t number;                                   /* of its set */
+    uint64_t names[WR_GR_NAME_WORDS];                  /* key: declared names that may still come out */
+    _Atomic(struct wr_gr_info *) info[WR_GR_VARIANTS]; /* masks, by the kind of frame that the place lies in */
+    _Atomic(struct wr_gr_place *) next[];              /* [n_classes]; NULL: not known yet */
 } wr_gr_place;
 
 /* Leads nowhere. */

@@ -8,7 +8,7 @@
 /* What is left of tokens that reached a point where only the frames below know on. */
 typedef struct leaving {
     wr_gr_place *at;
-    uint32_t rule, call; /* call: the point lies in a frame above the base, pushed by it; WR_GR_NONE: in the base */
+    uint32_t rule, call; /* the point lies in a frame above the base, pushed by this call; WR_GR_NONE: in the base */
     wr_gr_trie rest;
 } leaving;
 
@@ -203,7 +203,8 @@ static bool order_by_count(finding *f) {
 }
 
 /* NULL when w has failed. */
-static wr_gr_info *find_info(weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c, bool counted) {
+static wr_gr_info *find_info(weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c, wr_gr_variant variant) {
+    bool counted = variant == WR_GR_COUNTED;
     static const wr_gr_node base = {.depth = 1};
     wr_gr_config start = {.at = c->at, .rule = c->rule, .up = &base};
     trial t = {.w = w, .trie = &k->index->trie, .fits = fits_within};
@@ -233,12 +234,13 @@ static wr_gr_info *find_info(weir_constraint *k, wr_gr_walk *w, const wr_gr_conf
 }
 
 /* What is known of c's place. *kept: it stays with the place; else the caller frees it. */
-static wr_gr_info *info_of(weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c, bool counted, bool *kept) {
-    _Atomic(wr_gr_info *) *place = (_Atomic(wr_gr_info *) *)&c->at->info[counted];
+static wr_gr_info *info_of(weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c, wr_gr_variant variant,
+                           bool *kept) {
+    _Atomic(wr_gr_info *) *place = (_Atomic(wr_gr_info *) *)&c->at->info[variant];
     wr_gr_info *info = atomic_load_explicit(place, memory_order_acquire), *none = NULL;
     *kept = true;
     if (info) return info;
-    info = find_info(k, w, c, counted);
+    info = find_info(k, w, c, variant);
     if (!info) return NULL;
     if (atomic_load(&k->machine.used_bytes) + info->bytes > k->info_cap_bytes) {
         *kept = false;
@@ -291,8 +293,8 @@ static bool add_leaving(wr_gr_walk *w, const wr_gr_config *c, const leaving *l, 
     t->trie = &l->rest;
     if (l->call != WR_GR_NONE && !wr_gr_walk_push(w, c, l->call, &from)) return w->status == WEIR_OK;
     from.at = l->at;
-    from.rule = l->rule;
-    if (w->m->program->rule[l->rule].frame == WR_GR_KEY && l->at->tag >= 0 && !wr_gr_key_fits(w, from.up, l->at)) {
+    if (l->call != WR_GR_NONE) from.rule = l->rule;
+    if (w->m->program->rule[from.rule].frame == WR_GR_KEY && l->at->tag >= 0 && !wr_gr_key_fits(w, from.up, l->at)) {
         w->n_nodes = set.n_nodes;
         return true;
     }
@@ -317,11 +319,14 @@ bool wr_gr_mask_add(weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c, ui
         w->n = set.first;
         return ok;
     }
-    bool counted = r->frame == WR_GR_STRING, kept;
-    wr_gr_info *info = info_of(k, w, c, counted, &kept);
+    wr_gr_variant variant = r->frame == WR_GR_STRING ? WR_GR_COUNTED
+                            : r->frame == WR_GR_KEY  ? WR_GR_IN_KEY
+                                                     : WR_GR_UNCOUNTED;
+    bool kept;
+    wr_gr_info *info = info_of(k, w, c, variant, &kept);
     if (!info) return false;
     uint32_t room = UINT32_MAX;
-    if (counted) {
+    if (variant == WR_GR_COUNTED) {
         room = r->max == WR_EXPR_ENDLESS ? UINT32_MAX : r->max - c->count;
         t.min_count = c->count < r->min ? r->min - c->count : 0;
         t.max_count = room;

@@ -114,7 +114,8 @@ static bool above(bool negative, int size, const wr_decimal *bound, bool open) {
     return size < 0 || (size == 0 && !open);
 }
 static bool below(bool negative, int size, const wr_decimal *bound, bool open) {
-    if (negative) return !bound->negative || size > 0 || (size == 0 && !open);
+    if (negative && bound->negative) return size > 0 || (size == 0 && !open);
+    if (negative) return !is_zero(bound) || size > 0 || !open; /* -0 is 0 */
     if (bound->negative) return false;
     return size < 0 || (size == 0 && !open);
 }

@@ -59,6 +59,7 @@ typedef struct wr_gr_rule {
     uint32_t start;
     uint32_t min, max; /* characters, items or properties; WR_EXPR_ENDLESS: no bound */
     bool others;       /* object: undeclared names may come */
+    bool any_name;     /* object: and any name at all is one */
     uint64_t required[WR_GR_NAME_WORDS], offered[WR_GR_NAME_WORDS];
     uint32_t n_required, n_names;
     uint32_t key_call; /* object: the call of its key rule */

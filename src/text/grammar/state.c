@@ -28,7 +28,7 @@ weir_status weir_constraint_new(weir_grammar *grammar, weir_token_index *index, 
 void weir_constraint_free(weir_constraint *k) {
     if (!k) return;
     for (size_t i = 0; i < k->machine.sets.n; i++)
-        for (int v = 0; v < 2; v++) wr_gr_info_free(k->machine.place[i]->info[v]);
+        for (int v = 0; v < WR_GR_VARIANTS; v++) wr_gr_info_free(k->machine.place[i]->info[v]);
     wr_gr_machine_deinit(&k->machine);
     weir_token_index_release(k->index);
     wr_free(k);

@@ -204,6 +204,17 @@ static bool pop(wr_gr_walk *w, const wr_gr_config *c, wr_gr_config *out) {
     return out->at && out->at != &wr_gr_dead;
 }
 
+/* Where nothing is left to do but return, return at once: what follows is then the same for all that end there. */
+static bool settle(wr_gr_walk *w, wr_gr_config *c) {
+    while (c->at->only_final && c->up) {
+        if (w->base && (c->up == w->base || (c->up->up == w->base && w->m->program->call[c->up->call].counts))) break;
+        wr_gr_config below;
+        if (!pop(w, c, &below)) return false;
+        *c = below;
+    }
+    return true;
+}
+
 static bool starts(const wr_gr_rule *r, uint8_t byte) { return wr_gr_bit(r->first, byte); }
 
 /* c's successors by a byte, added to set. pushed: the frame has just been entered, so returning is the caller's affair.
@@ -214,7 +225,8 @@ static void step(wr_gr_walk *w, wr_gr_set *set, wr_gr_config c, uint8_t byte, bo
         wr_gr_config moved = c;
         wr_gr_place *to = wr_gr_next(w->m, c.at, byte, &w->status);
         if (!to) return;
-        if (to != &wr_gr_dead && enter(w, &moved, to, byte) && !wr_gr_walk_add(w, set, &moved)) return;
+        if (to != &wr_gr_dead && enter(w, &moved, to, byte) && settle(w, &moved) && !wr_gr_walk_add(w, set, &moved))
+            return;
         for (uint32_t i = 0; i < c.at->n_calls; i++) {
             uint32_t call = c.at->calls[i];
             const wr_gr_rule *callee = &p->rule[p->call[call].rule];

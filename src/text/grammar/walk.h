@@ -67,7 +67,7 @@ bool wr_gr_key_fits(const wr_gr_walk *w, const wr_gr_node *object, const wr_gr_p
 void wr_gr_names_left(const wr_gr_rule *r, const uint64_t *seen, uint32_t count, uint64_t *left, bool *others);
 /* Keys of this object need no look at its registers before they end. */
 static inline bool wr_gr_keys_are_open(const wr_gr_rule *object) {
-    return object->others && object->max == WR_EXPR_ENDLESS;
+    return object->any_name && object->max == WR_EXPR_ENDLESS;
 }
 
 #endif
