@@ -177,7 +177,7 @@ def random_schema(rng, depth=0):
 
 
 WORDS = ["", "a", "b", "ab", "abc", "x", "yz", "zed", "foo", "baz", "Hello World", "123-4567", "12.50", "me@site.com", "n_a", "é", "ßx", "😀😎", "a\"b", "c:\\d",
-         "\n", "tab\t", "\u0001", "AB", "abab", "ababab", "12", "1234", "x y", "id", "/", "aaaabcc", "\\n", "\""]
+         "\n", "tab\t", "\u0001", "AB", "abab", "ababab", "12", "1234", "x y", "id", "/", "aaaabcc", "\\n", "\"", "ABC-1234", "QX7"]
 
 
 def random_text(rng):

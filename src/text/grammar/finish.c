@@ -170,6 +170,96 @@ static bool find_first(walk *w) {
     return true;
 }
 
+/* ---- What follows ----------------------------------------------------------- */
+
+/* Add to the bytes that can follow a rule those that can come at `from`, to which it returns within rule `caller`; and
+ * if the caller can end there, what follows the caller. True when there were new ones. */
+static bool add_next(walk *w, uint32_t caller, uint32_t from, uint64_t *follow) {
+    const wr_gr_program *p = w->e->p;
+    uint64_t all[4] = {0};
+    size_t n = 0;
+    bool changed = false;
+    w->now++;
+    w->todo[n++] = from;
+    w->stamp[from] = w->now;
+    while (n) {
+        uint32_t s = w->todo[--n];
+        if (!p->state[s].live) continue;
+        for (int i = 0; i < 4 && p->state[s].tag >= 0; i++) all[i] |= p->rule[caller].follow[i];
+        for (uint32_t k = p->state[s].edges; k; k = p->edge[k].next) {
+            wr_gr_edge edge = p->edge[k];
+            uint32_t to = edge.to;
+            if (edge.kind == WR_GR_BYTES) {
+                for (unsigned c = edge.lo; c <= edge.hi && p->state[to].live; c++) wr_gr_bit_set(all, c);
+                continue;
+            }
+            if (edge.kind == WR_GR_CALL) {
+                const wr_gr_rule *callee = &p->rule[p->call[edge.to].rule];
+                for (int i = 0; i < 4 && callee->live; i++) all[i] |= callee->first[i];
+                if (!callee->nullable) continue;
+                to = p->call[edge.to].back;
+            }
+            if (w->stamp[to] == w->now) continue;
+            w->stamp[to] = w->now;
+            w->todo[n++] = to;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        changed |= (all[i] & ~follow[i]) != 0;
+        follow[i] |= all[i];
+    }
+    return changed;
+}
+
+/* The rule in which each call stands, [n_calls]: found by walking from the starts. What rules share makes no calls. */
+static uint32_t *find_callers(walk *w) {
+    const wr_gr_program *p = w->e->p;
+    uint32_t *caller = wr_gr_alloc(w->e->b, p->n_calls + 1, sizeof *caller);
+    for (uint32_t r = 0; caller && r < p->n_rules; r++) {
+        size_t n = 0;
+        if (w->stamp[p->rule[r].start]) continue;
+        w->todo[n++] = p->rule[r].start;
+        w->stamp[p->rule[r].start] = 1;
+        while (n) {
+            for (uint32_t k = p->state[w->todo[--n]].edges, next; k; k = next) {
+                wr_gr_edge edge = p->edge[k];
+                uint32_t first = edge.to, count = 1;
+                next = edge.next;
+                if (edge.kind == WR_GR_CALL) {
+                    caller[edge.to] = r;
+                    first = p->call[edge.to].back;
+                    count = p->call[edge.to].n_backs;
+                }
+                for (uint32_t to = first; to < first + count; to++) {
+                    if (w->stamp[to]) continue;
+                    w->stamp[to] = 1;
+                    w->todo[n++] = to;
+                }
+            }
+        }
+    }
+    return caller;
+}
+
+/* Used only to leave hopeless things untried: when it takes too many rounds, anything may follow. */
+static bool find_follow(walk *w) {
+    enum { ROUNDS_MAX = 40 };
+    wr_gr_program *p = w->e->p;
+    memset(w->stamp, 0, p->n_states * sizeof *w->stamp);
+    uint32_t *caller = find_callers(w);
+    if (!caller) return false;
+    memset(w->stamp, 0, p->n_states * sizeof *w->stamp);
+    bool changed = true;
+    for (int round = 0; changed && round < ROUNDS_MAX; round++) {
+        changed = false;
+        for (uint32_t c = 0; c < p->n_calls; c++)
+            for (uint32_t i = 0; i < p->call[c].n_backs; i++)
+                changed |= add_next(w, caller[c], p->call[c].back + i, p->rule[p->call[c].rule].follow);
+    }
+    for (size_t r = 0; changed && r < p->n_rules; r++) memset(p->rule[r].follow, 0xFF, sizeof p->rule[r].follow);
+    return true;
+}
+
 /* ---- Classes of bytes ------------------------------------------------------- */
 
 static void find_classes(wr_gr_program *p) {
@@ -196,6 +286,7 @@ bool wr_gr_finish(wr_gr_emit *e) {
         return WR_GR_FAIL(e->b, WEIR_E_FORMAT, "no text at all fits; look for conditions that exclude each other");
     find_nullable(&w);
     if (!find_first(&w)) return e->b->status == WEIR_OK ? no_memory(e) : false;
+    if (!find_follow(&w)) return false;
     find_classes(p);
     for (size_t r = 0; r < p->n_rules; r++) p->rule[r].name = NULL;
     return true;

@@ -1,5 +1,5 @@
 /* Owns the tree of a vocabulary. */
-#include "text/grammar/index.h"
+#include "text/grammar/info.h"
 
 #include <string.h>
 
@@ -79,6 +79,8 @@ weir_token_index *weir_token_index_retain(weir_token_index *x) {
 
 void weir_token_index_release(weir_token_index *x) {
     if (!x || atomic_fetch_sub_explicit(&x->references, 1, memory_order_acq_rel) > 1) return;
+    for (int i = 0; i < 2; i++)
+        for (int v = 0; v < WR_GR_VARIANTS; v++) wr_gr_info_free(x->any_string[i][v]);
     wr_gr_trie_deinit(&x->trie);
     wr_free(x->text);
     wr_free(x->offset);

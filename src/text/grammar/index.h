@@ -16,6 +16,8 @@ struct weir_token_index {
     size_t n_words;
     int32_t *eos; /* [n_eos] */
     size_t n_eos;
+    /* What is known of the inside of an unconstrained JSON string, by its spelling (any, plain) and kind of frame. */
+    _Atomic(struct wr_gr_info *) any_string[2][3];
 };
 
 bool wr_gr_index_is_eos(const weir_token_index *index, int32_t id);

@@ -65,8 +65,9 @@ typedef struct wr_gr_rule {
     uint32_t key_call; /* object: the call of its key rule */
     uint32_t needs;    /* first state that must be live for the rule to be, in a list of the program; 0 = none */
     bool nullable, live;
-    uint64_t first[4]; /* bytes that can begin it */
-    const char *name;  /* for messages; in build memory, gone afterwards */
+    uint64_t first[4];  /* bytes that can begin it */
+    uint64_t follow[4]; /* bytes that can come after it, wherever it is called; or more */
+    const char *name;   /* for messages; in build memory, gone afterwards */
 } wr_gr_rule;
 
 typedef struct wr_gr_need {
@@ -88,6 +89,7 @@ struct weir_grammar {
     unsigned n_classes;
     /* The state inside an unconstrained JSON string, WR_GR_NONE without one: most tokens are decided here. */
     uint32_t any_string;
+    bool plain_strings; /* how it is spelled */
 };
 typedef struct weir_grammar wr_gr_program;
 

@@ -55,6 +55,7 @@ static bool any_string(wr_schema *s) {
         return false;
     s->emit.p->rule[s->any_string].start = s->any_string_start;
     s->emit.p->any_string = s->any_string_inside;
+    s->emit.p->plain_strings = s->options.plain_strings;
     return true;
 }
 

@@ -334,7 +334,7 @@ weir_status weir_constraint_state_mask(weir_constraint_state *s, uint32_t *mask,
     if (!s->memo_valid) {
         const moment *m = now(s);
         wr_gr_set set = begin_walk(s);
-        if (m->n == 0) memset(s->memo, 0, n_words * sizeof *s->memo);
+        memset(s->memo, 0, n_words * sizeof *s->memo);
         for (size_t i = 0; i < m->n && s->walk.status == WEIR_OK; i++) {
             wr_gr_walk_cut(&s->walk, set);
             wr_gr_mask_add(s->k, &s->walk, &s->config[m->first + i], s->memo, i == 0);

@@ -241,7 +241,8 @@ static void step(wr_gr_walk *w, wr_gr_set *set, wr_gr_config c, uint8_t byte, bo
         }
         if (pushed || c.at->tag < 0 || !c.up) return;
         if (w->base && (c.up == w->base || (c.up->up == w->base && p->call[c.up->call].counts))) {
-            w->stop(w->context, &c, false);
+            const uint64_t *follow = w->follow && c.up == w->base ? w->follow : p->rule[c.rule].follow;
+            if (wr_gr_bit(follow, byte)) w->stop(w->context, &c, false);
             return;
         }
         wr_gr_config below;
@@ -249,6 +250,18 @@ static void step(wr_gr_walk *w, wr_gr_set *set, wr_gr_config c, uint8_t byte, bo
         c = below;
     }
 }
+
+wr_gr_set wr_gr_walk_read(wr_gr_walk *w, const wr_gr_config *c, uint8_t byte) {
+    wr_gr_set set = wr_gr_walk_begin(w);
+    wr_gr_config moved = *c;
+    wr_gr_place *to = wr_gr_next(w->m, c->at, byte, &w->status);
+    if (to && to != &wr_gr_dead && enter(w, &moved, to, byte) && settle(w, &moved)) wr_gr_walk_add(w, &set, &moved);
+    if (w->status != WEIR_OK) set.n = 0;
+    set.n_nodes = (uint32_t)w->n_nodes;
+    return set;
+}
+
+bool wr_gr_walk_pop(wr_gr_walk *w, const wr_gr_config *c, wr_gr_config *below) { return pop(w, c, below); }
 
 wr_gr_set wr_gr_walk_byte(wr_gr_walk *w, wr_gr_set from, uint8_t byte) {
     wr_gr_set set = wr_gr_walk_begin(w);

@@ -39,6 +39,7 @@ typedef struct wr_gr_walk {
     /* Relative walks know nothing of the frames from `base` on, nor of the registers of the frame that stands on it.
      * What would need them is handed to stop: the configuration, and whether it has read the present byte already. */
     const wr_gr_node *base;
+    const uint64_t *follow; /* bytes that can follow the base's rule, when it is not its own set that counts */
     void (*stop)(void *context, const wr_gr_config *c, bool has_read);
     void *context;
 } wr_gr_walk;
@@ -55,6 +56,10 @@ wr_gr_set wr_gr_walk_begin(const wr_gr_walk *w);
 bool wr_gr_walk_add(wr_gr_walk *w, wr_gr_set *set, const wr_gr_config *c);
 /* The set that `from` becomes by a byte, behind all others; empty when the byte does not fit or the walk has failed. */
 wr_gr_set wr_gr_walk_byte(wr_gr_walk *w, wr_gr_set from, uint8_t byte);
+/* The same of one configuration, by reading within its frame only. */
+wr_gr_set wr_gr_walk_read(wr_gr_walk *w, const wr_gr_config *c, uint8_t byte);
+/* Return from c, which is final and not outermost; false when that leads nowhere. */
+bool wr_gr_walk_pop(wr_gr_walk *w, const wr_gr_config *c, wr_gr_config *below);
 /* The start of a text. False when the walk has failed. */
 bool wr_gr_walk_start(wr_gr_walk *w, wr_gr_config *c);
 /* Push a frame for the call onto c: the configuration within it, or false when it would be too deep, or failed. */
