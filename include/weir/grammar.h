@@ -59,7 +59,7 @@ void weir_grammar_release(weir_grammar *grammar);
 
 typedef struct weir_token_index weir_token_index;
 
-/* The vocabulary of tok as a tree of bytes; about 30 ms for 150,000 tokens, so one for each tokenizer. tok may be
+/* The vocabulary of tok as a tree of bytes; about 0.1 s for 150,000 tokens, so one for each tokenizer. tok may be
  * closed afterwards. Errors: MEMORY, LIMIT. */
 weir_status weir_token_index_new(const weir_tokenizer *tok, weir_token_index **out, weir_error *err);
 weir_token_index *weir_token_index_retain(weir_token_index *index);

@@ -46,6 +46,33 @@ static weir_status plant(weir_token_index *x, weir_error *err) {
     return ok ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory to prepare a vocabulary of %u tokens", x->n_ids);
 }
 
+/* Look into unconstrained strings now, as values, with a length and as names: no request shall wait for that. */
+static weir_status warm(weir_token_index *x, weir_error *err) {
+    static const char schema[] =
+        "{\"properties\": {\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"string\", \"maxLength\": 9}}}";
+    static const char *const inside[] = {"{\"", "{\"s\":\"", "{\"n\":\""};
+    weir_grammar *grammar = NULL;
+    weir_constraint *k = NULL;
+    weir_constraint_state *s = NULL;
+    uint32_t *mask = wr_malloc((x->n_words + 1) * sizeof *mask);
+    weir_status st;
+    if (!mask) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a mask of %zu words", x->n_words);
+    WR_TRY_GOTO(st, weir_grammar_from_schema(schema, sizeof schema - 1, NULL, &grammar, err), done);
+    WR_TRY_GOTO(st, weir_constraint_new(grammar, x, 0, &k, err), done);
+    WR_TRY_GOTO(st, weir_constraint_state_new(k, 1, &s, err), done);
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        WR_TRY_GOTO(st, weir_constraint_state_accept_bytes(s, inside[i], strlen(inside[i]), NULL, err), done);
+        WR_TRY_GOTO(st, weir_constraint_state_mask(s, mask, x->n_words, err), done);
+        WR_TRY_GOTO(st, weir_constraint_state_rollback(s, 1, err), done);
+    }
+done:
+    weir_constraint_state_free(s);
+    weir_constraint_free(k);
+    weir_grammar_release(grammar);
+    wr_free(mask);
+    return st;
+}
+
 weir_status weir_token_index_new(const weir_tokenizer *tok, weir_token_index **out, weir_error *err) {
     const int32_t *eos;
     weir_status st;
@@ -65,6 +92,7 @@ weir_status weir_token_index_new(const weir_tokenizer *tok, weir_token_index **o
     if (x->n_eos) memcpy(x->eos, eos, x->n_eos * sizeof *eos);
     WR_TRY_GOTO(st, collect(x, tok, err), fail);
     WR_TRY_GOTO(st, plant(x, err), fail);
+    WR_TRY_GOTO(st, warm(x, err), fail);
     *out = x;
     return WEIR_OK;
 fail:

@@ -143,7 +143,7 @@ static bool enter(wr_gr_walk *w, wr_gr_config *c, wr_gr_place *to, uint8_t byte)
         break;
     case WR_GR_ARRAY:
     case WR_GR_OBJECT:
-        if (to->guard == WR_GR_FREE) break;
+        if (to->guard == WR_GR_FREE || to == c->at) break; /* staying, by whitespace, asks nothing again */
         if (based) {
             w->stop(w->context, c, false);
             return false;
