@@ -15,6 +15,7 @@ void wr_gr_info_free(wr_gr_info *info) {
     wr_free(info->list);
     wr_free(info->by_count);
     wr_free(info->begin);
+    wr_free(info->room);
     wr_free(info->leaver);
     wr_free(info->used);
     wr_free(info);
@@ -134,6 +135,17 @@ static bool order_by_count(finding *f) {
     for (uint32_t id = 0; id < n_ids; id++)
         if (f->count[id]) info->by_count[info->begin[f->count[id]]++] = id;
     info->bytes += (info->max_count + 3u) * sizeof *info->begin + info->n_fit * sizeof *info->by_count;
+    size_t n_words = f->k->index->n_words;
+    if (info->n_fit < n_words) return true;
+    info->room = wr_calloc(WR_GR_ROOMS * n_words, sizeof *info->room);
+    if (!info->room) return false;
+    info->bytes += WR_GR_ROOMS * n_words * sizeof *info->room;
+    for (uint32_t n = 0; n < WR_GR_ROOMS; n++) {
+        uint32_t *mask = info->room + n * n_words, top = n < info->max_count ? n : info->max_count;
+        if (n) memcpy(mask, mask - n_words, n_words * sizeof *mask);
+        for (uint32_t i = n ? info->begin[top] : 0; i < info->begin[top + 1]; i++)
+            mask[info->by_count[i] >> 5] |= (uint32_t)1 << (info->by_count[i] & 31);
+    }
     return true;
 }
 

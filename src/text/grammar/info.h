@@ -11,6 +11,9 @@ struct weir_constraint {
     size_t info_cap_bytes;   /* less than the machine's, so that places always find room */
 };
 
+/* Most tokens have fewer characters than this. */
+enum { WR_GR_ROOMS = 16 };
+
 /* What is left of tokens that reached a point where only the frames below know on: tried against the frames at hand. */
 typedef struct wr_gr_leaving {
     wr_gr_place *at;     /* NULL: the end of an unconstrained string, behind its quote */
@@ -27,6 +30,9 @@ typedef struct wr_gr_info {
      * by_count[0] to begin[n + 1], n <= max_count. */
     uint32_t *by_count, *begin;
     uint32_t max_count;
+    /* Where they are many, also masks of those with at most 0, 1, ... WR_GR_ROOMS - 1 characters, one after the other.
+     */
+    uint32_t *room;
     wr_gr_leaving *leave;
     size_t n_leave, leave_cap, bytes;
     /* Of unconstrained strings in keys: the tokens that leave (places in the index's list of tokens, rising), and how

@@ -21,6 +21,11 @@ static bool depends_on_frames(const weir_constraint *k, wr_gr_walk *w, const wr_
 }
 
 static void add_fitting(const wr_gr_info *info, size_t n_words, uint32_t room, uint32_t *mask, bool empty) {
+    if (info->room && room < WR_GR_ROOMS) {
+        const uint32_t *fitting = info->room + room * n_words;
+        for (size_t i = 0; i < n_words; i++) mask[i] |= fitting[i];
+        return;
+    }
     if (info->by_count && room < info->max_count) {
         uint32_t fit = info->begin[room + 1], all = info->begin[info->max_count + 1];
         if (!empty || fit <= all / 2) {
