@@ -261,14 +261,22 @@ static bool keep_made(wr_schema *s, json_t *schema) {
     return WR_GR_FAIL(s->b, WEIR_E_MEMORY, "no memory to compile the schema");
 }
 
+/* jansson copies as far as memory reaches, and does not say so. */
+static json_t *copy_of(const json_t *schema) {
+    json_t *copy = json_copy((json_t *)schema);
+    if (copy && json_object_size(copy) == json_object_size(schema)) return copy;
+    json_decref(copy);
+    return NULL;
+}
+
 /* The part without its literals, and with only those that are scalars. */
 static bool split_literals(wr_schema *s, wr_schema_part part, wr_schema_choice *out) {
     const json_t *constant = json_object_get(part.schema, "const"), *list = json_object_get(part.schema, "enum");
-    json_t *value, *scalars = json_array(), *bare = json_copy((json_t *)part.schema), *some;
+    json_t *value, *scalars = json_array(), *bare = copy_of(part.schema), *some;
     size_t i;
     bool split = false;
-    if (scalars) json_array_append_new(s->made, scalars);
-    if (!keep_made(s, bare) || !scalars) return keep_made(s, NULL);
+    bool kept = keep_made(s, scalars);
+    if (!keep_made(s, bare) || !kept) return false;
     json_object_del(bare, "const");
     json_object_del(bare, "enum");
     json_t *all = constant ? json_pack("[O]", constant) : json_incref((json_t *)list);
@@ -294,7 +302,7 @@ static bool split_literals(wr_schema *s, wr_schema_part part, wr_schema_choice *
     wr_schema_list rest = {0};
     if (!split) return wr_schema_list_add(s, &rest, part.schema, part.pointer) && choice_add(s, out, rest);
     if (!json_array_size(scalars)) return true;
-    some = json_copy(bare);
+    some = copy_of(bare);
     if (!keep_made(s, some) || json_object_set(some, "enum", scalars)) return keep_made(s, NULL);
     return wr_schema_list_add(s, &rest, some, part.pointer) && choice_add(s, out, rest);
 }
