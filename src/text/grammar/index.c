@@ -15,6 +15,8 @@ static bool is_text(const weir_tokenizer *tok, int32_t id) {
 
 static weir_status collect(weir_token_index *x, const weir_tokenizer *tok, weir_error *err) {
     size_t cap = 0, n_bytes = 0;
+    if (!wr_grow(&x->text, &cap, x->n_ids + 1u, 1))
+        return WR_FAIL(err, WEIR_E_MEMORY, "no memory for the text of %u tokens", x->n_ids);
     for (uint32_t id = 0; id < x->n_ids; id++) {
         x->offset[id] = (uint32_t)n_bytes;
         if (!is_text(tok, (int32_t)id)) continue;
