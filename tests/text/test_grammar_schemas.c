@@ -81,6 +81,7 @@ static void what_cannot_be_enforced_is_refused_with_its_place(void **state) {
         {"{\"$ref\":\"#\"}", WEIR_E_FORMAT, {"refers to itself", ""}},
         {"{\"$ref\":\"#/nowhere\"}", WEIR_E_FORMAT, {"/$ref", "nothing lies at"}},
         {"{\"$ref\":\"other.json\"}", WEIR_E_UNSUPPORTED, {"/$ref", "another document"}},
+        {"{\"items\":{\"$id\":\"x\",\"items\":{\"$ref\":\"#\"}}}", WEIR_E_UNSUPPORTED, {"/items/$id", "embedded"}},
         {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", WEIR_E_FORMAT, {"no text at all fits", ""}},
         {"{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", WEIR_E_FORMAT, {"no text at all fits", ""}},
         {"{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#\"}},\"required\":[\"n\"]}",

@@ -18,8 +18,8 @@ bool wr_gr_fail_at(wr_gr_build *b, weir_status code, const char *file, int line,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    b->status = b->where ? wr_fail_at(b->err, code, file, line, "%s: %s", b->where, text)
-                         : wr_fail_at(b->err, code, file, line, "%s", text);
+    b->status = b->where && *b->where ? wr_fail_at(b->err, code, file, line, "%s: %s", b->where, text)
+                                      : wr_fail_at(b->err, code, file, line, "%s", text);
     return false;
 }
 

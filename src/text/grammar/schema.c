@@ -42,8 +42,9 @@ uint32_t wr_schema_value_of(wr_schema *s, wr_schema_list *list) {
     return *slot - 1;
 }
 
-/* Fill in the alternatives of a value; merging may add values behind it. */
-static bool expand_value(wr_schema *s, size_t i) {
+bool wr_schema_expand_value(wr_schema *s, uint32_t i) {
+    if (s->value[i].stage != WR_SCHEMA_NEW) return true;
+    s->value[i].stage = WR_SCHEMA_BEGUN;
     wr_schema_choice choice = {0};
     wr_schema_list list = s->value[i].list;
     s->b->where = list.n ? list.at[0].pointer : "the root";
@@ -56,6 +57,7 @@ static bool expand_value(wr_schema *s, size_t i) {
     }
     s->value[i].shape = shape;
     s->value[i].n_shapes = n;
+    s->value[i].stage = WR_SCHEMA_DONE;
     return shape != NULL;
 }
 
@@ -69,11 +71,11 @@ static bool compile(wr_schema *s) {
     wr_schema_list all = {0};
     s->ref_alone = is_old_draft(s->root);
     s->emit.quoted = s->options.plain_strings ? WR_GR_JSON_PLAIN : WR_GR_JSON;
-    if (!wr_schema_list_add(s, &all, s->root, "")) return false;
+    if (!wr_schema_check_ids(s, s->root, "", NULL) || !wr_schema_list_add(s, &all, s->root, "")) return false;
     uint32_t root = wr_schema_value_of(s, &all);
     if (root == WR_GR_NONE) return false;
-    for (size_t i = 0; i < s->n_values; i++)
-        if (!expand_value(s, i)) return false;
+    for (uint32_t i = 0; i < s->n_values; i++)
+        if (!wr_schema_expand_value(s, i)) return false;
     return wr_schema_emit_all(s, root);
 }
 

@@ -83,10 +83,13 @@ typedef struct wr_schema_shape {
     bool emitted;
 } wr_schema_shape;
 
+typedef enum wr_schema_stage { WR_SCHEMA_NEW, WR_SCHEMA_BEGUN, WR_SCHEMA_DONE } wr_schema_stage;
+
 typedef struct wr_schema_value {
     wr_schema_list list;
     wr_schema_shape **shape; /* [n_shapes] any one */
     size_t n_shapes;
+    wr_schema_stage stage;
     uint32_t next; /* of the same hash, + 1 */
 } wr_schema_value;
 
@@ -98,9 +101,9 @@ typedef struct wr_schema {
     weir_schema_options options;
     bool ref_alone; /* drafts up to 7: nothing beside $ref counts */
     wr_schema_value *value;
-    size_t n_values, value_cap, n_expanded;
-    uint32_t slot[4096]; /* of values, by hash of their lists, + 1 */
-    int depth;
+    size_t n_values, value_cap;
+    uint32_t slot[4096];      /* of values, by hash of their lists, + 1 */
+    int depth, exclude_depth; /* of references; of values that are compared */
     /* Rules that many values share. */
     uint32_t any_string, any_string_start, any_string_inside, any_number, any_integer;
 } wr_schema;
@@ -112,13 +115,17 @@ bool wr_schema_list_add(wr_schema *s, wr_schema_list *list, const json_t *schema
 /* A place below another, in JSON pointer's notation. */
 const char *wr_schema_below(wr_schema *s, const char *pointer, const char *key);
 const char *wr_schema_item(wr_schema *s, const char *pointer, size_t index);
+/* No references stand where this document's "#" is not theirs; id_at: NULL at the root. */
+bool wr_schema_check_ids(wr_schema *s, const json_t *at, const char *pointer, const char *id_at);
 /* Find what a $ref means. */
 bool wr_schema_resolve(wr_schema *s, const char *ref, const char *pointer, wr_schema_part *out);
 bool wr_schema_expand(wr_schema *s, const wr_schema_list *list, wr_schema_choice *out);
 /* Merge the keywords of one alternative. *out NULL: nothing is valid. */
 bool wr_schema_merge(wr_schema *s, const wr_schema_list *list, wr_schema_shape **out);
 /* Provably no document fits both. */
-bool wr_schema_exclude(wr_schema *s, const wr_schema_list *x, const wr_schema_list *y);
+bool wr_schema_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y);
+/* Fill in the alternatives of a value, if that is not done or being done; it may add values. */
+bool wr_schema_expand_value(wr_schema *s, uint32_t value);
 /* Strings that the shape allows, as one automaton; NULL when the build failed. */
 const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape);
 /* *yes: this scalar satisfies the shape but for its literals. */

@@ -88,14 +88,15 @@ bool wr_schema_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *
 /* ---- Exclusion ------------------------------------------------------------------- */
 
 static bool values_exclude(wr_schema *s, uint32_t x, uint32_t y) {
-    wr_schema_choice a = {0}, c = {0};
-    if (x == y || s->depth >= EXCLUDE_DEPTH_MAX) return false;
-    s->depth++;
-    wr_schema_list first = s->value[x].list, second = s->value[y].list; /* the table may move */
-    bool excluded = wr_schema_expand(s, &first, &a) && wr_schema_expand(s, &second, &c);
-    for (size_t i = 0; excluded && i < a.n; i++)
-        for (size_t k = 0; excluded && k < c.n; k++) excluded = wr_schema_exclude(s, &a.at[i], &c.at[k]);
-    s->depth--;
+    if (x == y || s->exclude_depth >= EXCLUDE_DEPTH_MAX) return false;
+    s->exclude_depth++;
+    bool excluded = wr_schema_expand_value(s, x) && wr_schema_expand_value(s, y);
+    /* One that is just being expanded is not known yet. */
+    excluded = excluded && s->value[x].stage == WR_SCHEMA_DONE && s->value[y].stage == WR_SCHEMA_DONE;
+    for (size_t i = 0; excluded && i < s->value[x].n_shapes; i++)
+        for (size_t k = 0; excluded && k < s->value[y].n_shapes; k++)
+            excluded = wr_schema_exclude(s, s->value[x].shape[i], s->value[y].shape[k]);
+    s->exclude_depth--;
     return excluded;
 }
 
@@ -153,10 +154,8 @@ static bool required_excludes(wr_schema *s, const wr_schema_shape *x, const wr_s
     return false;
 }
 
-bool wr_schema_exclude(wr_schema *s, const wr_schema_list *first, const wr_schema_list *second) {
-    wr_schema_shape *x, *y;
-    if (!wr_schema_merge(s, first, &x) || !wr_schema_merge(s, second, &y)) return false;
-    unsigned common = x && y ? x->types & y->types : 0;
+bool wr_schema_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    unsigned common = x->types & y->types;
     if (!common) return true;
     unsigned scalars = WR_TYPE_NULL | WR_TYPE_BOOLEAN | WR_TYPE_NUMBER | WR_TYPE_STRING;
     if (x->has_literals || y->has_literals) {

@@ -85,6 +85,25 @@ static bool find_anchor(wr_schema *s, const json_t *at, const char *pointer, con
     return false;
 }
 
+/* A schema with an id of its own inside another is a document of its own, and "#" within it means that one. */
+bool wr_schema_check_ids(wr_schema *s, const json_t *at, const char *pointer, const char *id_at) {
+    const char *key;
+    json_t *child;
+    size_t i;
+    const char *id = json_string_value(json_object_get(at, "$id"));
+    if (id && *id != '#' && *pointer) id_at = pointer;
+    if (id_at && json_is_string(json_object_get(at, "$ref")))
+        return WR_SCHEMA_FAIL(s, WEIR_E_UNSUPPORTED, wr_schema_below(s, id_at, "$id"),
+                              "references inside of an embedded document cannot be followed; remove the \"$id\"");
+    if (json_is_object(at))
+        json_object_foreach(
+            (json_t *)at, key,
+            child) if (!wr_schema_check_ids(s, child, wr_schema_below(s, pointer, key), id_at)) return false;
+    json_array_foreach(at, i,
+                       child) if (!wr_schema_check_ids(s, child, wr_schema_item(s, pointer, i), id_at)) return false;
+    return true;
+}
+
 bool wr_schema_resolve(wr_schema *s, const char *ref, const char *pointer, wr_schema_part *out) {
     const char *hash = strchr(ref, '#'), *id = json_string_value(json_object_get(s->root, "$id"));
     size_t base = hash ? (size_t)(hash - ref) : strlen(ref);
@@ -163,16 +182,34 @@ static bool and_part(wr_schema *s, wr_schema_choice *c, const json_t *schema, co
     return expand_part(s, (wr_schema_part){schema, pointer}, &d) && choice_and(s, c, &d);
 }
 
+/* What is left of one branch beside what holds anyway. */
+typedef struct branch_shapes {
+    wr_schema_shape **at;
+    size_t n;
+} branch_shapes;
+
+static bool merge_branch(wr_schema *s, const wr_schema_choice *base, const wr_schema_choice *branch,
+                         branch_shapes *out) {
+    wr_schema_choice all = *base;
+    if (!choice_and(s, &all, branch) || !(out->at = wr_gr_alloc(s->b, all.n + 1, sizeof *out->at))) return false;
+    for (size_t i = 0; i < all.n; i++) {
+        if (!wr_schema_merge(s, &all.at[i], &out->at[out->n])) return false;
+        if (out->at[out->n]) out->n++;
+    }
+    return true;
+}
+
 /* Every branch of oneOf against every other: each must be excluded by what holds anyway or by its own conditions. */
 static bool check_exclusive(wr_schema *s, const wr_schema_choice *base, const wr_schema_choice *branch, size_t n,
                             const char *where) {
+    branch_shapes *shapes = wr_gr_alloc(s->b, n, sizeof *shapes);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n; k++) {
-            wr_schema_choice x = *base, y = *base;
-            if (!choice_and(s, &x, &branch[i]) || !choice_and(s, &y, &branch[k])) return false;
-            for (size_t a = 0; a < x.n; a++)
-                for (size_t c = 0; c < y.n; c++) {
-                    if (wr_schema_exclude(s, &x.at[a], &y.at[c])) continue;
+        if (!shapes || !merge_branch(s, base, &branch[i], &shapes[i])) return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++)
+            for (size_t a = 0; a < shapes[i].n; a++)
+                for (size_t c = 0; c < shapes[k].n; c++) {
+                    if (wr_schema_exclude(s, shapes[i].at[a], shapes[k].at[c])) continue;
                     if (s->b->status != WEIR_OK) return false;
                     return WR_SCHEMA_FAIL(
                         s, WEIR_E_UNSUPPORTED, where,
@@ -180,7 +217,6 @@ static bool check_exclusive(wr_schema *s, const wr_schema_choice *base, const wr
                         "anyOf, or tell them apart by a required property with const",
                         i, k);
                 }
-        }
     return true;
 }
 

@@ -283,6 +283,15 @@ weir_status weir_constraint_state_accept_bytes(weir_constraint_state *s, const c
     return WR_FAIL(err, WEIR_E_ARGUMENT, "the text breaks the grammar at byte %zu of %zu", fit, bytes);
 }
 
+/* False also when the walk has failed. */
+static bool may_end(weir_constraint_state *s) {
+    const moment *m = now(s);
+    s->walk.status = WEIR_OK;
+    for (size_t i = 0; i < m->n; i++)
+        if (wr_gr_walk_can_end(&s->walk, &s->config[m->first + i])) return true;
+    return false;
+}
+
 weir_status weir_constraint_state_accept(weir_constraint_state *s, int32_t token, weir_error *err) {
     const weir_token_index *x = s->k->index;
     if (!x) return WR_FAIL(err, WEIR_E_STATE, "this constraint has no vocabulary");
@@ -290,8 +299,9 @@ weir_status weir_constraint_state_accept(weir_constraint_state *s, int32_t token
     if (token < 0 || (uint32_t)token >= x->n_ids)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "token %d is outside the vocabulary of %u", token, x->n_ids);
     if (wr_gr_index_is_eos(x, token)) {
-        if (!weir_constraint_state_can_end(s))
-            return WR_FAIL(err, WEIR_E_ARGUMENT, "the text may not end here, as token %d says", token);
+        bool yes = may_end(s);
+        if (s->walk.status != WEIR_OK) return walk_failed(s, err);
+        if (!yes) return WR_FAIL(err, WEIR_E_ARGUMENT, "the text may not end here, as token %d says", token);
         return push_moment(s, NULL, 0, true, err);
     }
     size_t n = x->offset[token + 1] - x->offset[token], taken;
@@ -314,13 +324,8 @@ size_t weir_constraint_state_history(const weir_constraint_state *s) {
     return s->n_moments - 1 < s->max_rollback ? s->n_moments - 1 : s->max_rollback;
 }
 
-bool weir_constraint_state_can_end(const weir_constraint_state *state) {
-    weir_constraint_state *s = (weir_constraint_state *)state; /* the walk is scratch */
-    const moment *m = now(s);
-    s->walk.status = WEIR_OK;
-    for (size_t i = 0; i < m->n; i++)
-        if (wr_gr_walk_can_end(&s->walk, &s->config[m->first + i])) return true;
-    return false;
+bool weir_constraint_state_can_end(const weir_constraint_state *s) {
+    return may_end((weir_constraint_state *)s); /* the walk is scratch */
 }
 
 bool weir_constraint_state_ended(const weir_constraint_state *s) { return now(s)->ended; }
@@ -340,7 +345,9 @@ weir_status weir_constraint_state_mask(weir_constraint_state *s, uint32_t *mask,
             wr_gr_mask_add(s->k, &s->walk, &s->config[m->first + i], s->memo, i == 0);
         }
         if (s->walk.status != WEIR_OK) return walk_failed(s, err);
-        if (weir_constraint_state_can_end(s))
+        bool end = may_end(s);
+        if (s->walk.status != WEIR_OK) return walk_failed(s, err);
+        if (end)
             for (size_t i = 0; i < x->n_eos; i++)
                 if ((uint32_t)x->eos[i] < x->n_ids) s->memo[x->eos[i] >> 5] |= (uint32_t)1 << (x->eos[i] & 31);
         s->memo_valid = true;
