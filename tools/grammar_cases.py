@@ -7,6 +7,7 @@ jsonschema rfc3339-validator
 import json
 import random
 import re
+from decimal import Decimal
 
 DATE_TIMES = ["2024-02-29T23:59:59Z", "1999-12-31t00:00:00.123456+05:30", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z",
               "2024-01-01 00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:00:00"]
@@ -367,7 +368,7 @@ def has_whole_float(value):
 
 
 class Judge:
-    """jsonschema's verdict. Expressions follow ECMA-262: $ is the very end, \\d and \\w are ASCII."""
+    """jsonschema's verdict. Expressions follow ECMA-262: $ is the very end, \\d and \\w are ASCII. Multiples are exact."""
 
     def __init__(self, schema):
         import jsonschema
@@ -376,9 +377,14 @@ class Judge:
             if isinstance(instance, str) and not re.search(translate(wanted), instance, re.ASCII):
                 yield jsonschema.ValidationError(f"{instance!r} does not match {wanted!r}")
 
+        def multiple(validator, of, instance, _):
+            # jsonschema divides floats: 47.4 would be no multiple of 0.1.
+            if isinstance(instance, (int, float)) and not isinstance(instance, bool) and Decimal(repr(instance)) % Decimal(repr(of)):
+                yield jsonschema.ValidationError(f"{instance!r} is no multiple of {of!r}")
+
         checker = jsonschema.FormatChecker(["date", "date-time", "ipv4", "ipv6", "uuid"])
         cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        self.validator = jsonschema.validators.extend(cls, {"pattern": pattern})(schema, format_checker=checker)
+        self.validator = jsonschema.validators.extend(cls, {"pattern": pattern, "multipleOf": multiple})(schema, format_checker=checker)
 
     def valid(self, value):
         return self.validator.is_valid(value)

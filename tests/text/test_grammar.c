@@ -63,6 +63,33 @@ static void grammars_accept_their_texts(void **state) {
     }
 }
 
+/* A beginning is accepted only if some text goes on from it. */
+static void what_leads_nowhere_is_no_beginning(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *text;
+    } cases[] = {
+        {"root ::= (a b)* \"x\"\na ::= \"a\"\nb ::= \"b\" b", "a"}, /* b never ends */
+        {"root ::= \"a\" [^\\x00-\\U0010FFFF] | \"b\"", "a"},
+        {"root ::= (\"a\" c | \"b\")\nc ::= d \"c\"\nd ::= \"d\" c", "a"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weir_error err = {0};
+        weir_grammar *g;
+        weir_constraint *k;
+        weir_constraint_state *s;
+        if (weir_grammar_from_gbnf(cases[i].source, strlen(cases[i].source), &g, &err) != WEIR_OK)
+            fail_msg("%s: %s", cases[i].source, err.message);
+        assert_int_equal(weir_constraint_new(g, NULL, 0, &k, NULL), WEIR_OK);
+        assert_int_equal(weir_constraint_state_new(k, 0, &s, NULL), WEIR_OK);
+        if (weir_constraint_state_accept_bytes(s, cases[i].text, 1, NULL, NULL) != WEIR_E_ARGUMENT)
+            fail_msg("%s: \"%s\" leads nowhere", cases[i].source, cases[i].text);
+        weir_constraint_state_free(s);
+        weir_constraint_free(k);
+        weir_grammar_release(g);
+    }
+}
+
 static void expressions_match_whole_texts(void **state) {
     (void)state;
     static const verdict cases[] = {
@@ -281,6 +308,7 @@ static void deep_nesting_ends_at_its_limit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grammars_accept_their_texts),
+        cmocka_unit_test(what_leads_nowhere_is_no_beginning),
         cmocka_unit_test(expressions_match_whole_texts),
         cmocka_unit_test(choices_accept_exactly_one),
         cmocka_unit_test(malformed_sources_are_refused_with_their_place),

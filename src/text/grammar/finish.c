@@ -8,17 +8,17 @@ static bool no_memory(wr_gr_emit *e) { return WR_GR_FAIL(e->b, WEIR_E_MEMORY, "n
 
 /* ---- Live states ------------------------------------------------------------ */
 
+static bool call_lives(const wr_gr_program *p, const wr_gr_call *call) {
+    for (uint32_t i = 0; p->rule[call->rule].live && i < call->n_backs; i++)
+        if (p->state[call->back + i].live) return true;
+    return false;
+}
+
 static bool state_lives(const wr_gr_program *p, uint32_t s) {
     if (p->state[s].tag >= 0 && (p->state[s].need == WR_GR_NONE || p->state[p->state[s].need].live)) return true;
     for (uint32_t k = p->state[s].edges; k; k = p->edge[k].next) {
         wr_gr_edge edge = p->edge[k];
-        if (edge.kind != WR_GR_CALL) {
-            if (p->state[edge.to].live) return true;
-            continue;
-        }
-        wr_gr_call call = p->call[edge.to];
-        for (uint32_t i = 0; p->rule[call.rule].live && i < call.n_backs; i++)
-            if (p->state[call.back + i].live) return true;
+        if (edge.kind == WR_GR_CALL ? call_lives(p, &p->call[edge.to]) : p->state[edge.to].live) return true;
     }
     return false;
 }
@@ -57,6 +57,7 @@ static void find_live(wr_gr_program *p) {
         for (size_t r = p->n_rules; r-- > 0;)
             if (!p->rule[r].live && rule_lives(p, &p->rule[r])) changed = p->rule[r].live = true;
     }
+    for (size_t c = 0; c < p->n_calls; c++) p->call[c].live = call_lives(p, &p->call[c]);
     for (size_t r = 0; r < p->n_rules; r++)
         if (p->rule[r].frame == WR_GR_OBJECT) offer(p, &p->rule[r]);
 }
@@ -125,7 +126,7 @@ static bool note_beginning(void *context, uint32_t s) {
         wr_gr_edge edge = p->edge[k];
         if (edge.kind == WR_GR_BYTES && p->state[edge.to].live)
             for (unsigned c = edge.lo; c <= edge.hi; c++) wr_gr_bit_set(g->rule->first, c);
-        if (edge.kind != WR_GR_CALL || !p->rule[p->call[edge.to].rule].live) continue;
+        if (edge.kind != WR_GR_CALL || !p->call[edge.to].live) continue;
         if (!wr_gr_more(g->e->b, &g->callee, &g->cap, g->n + 1, sizeof *g->callee)) return false;
         g->callee[g->n++] = p->call[edge.to].rule;
     }
@@ -195,7 +196,7 @@ static bool add_next(walk *w, uint32_t caller, uint32_t from, uint64_t *follow) 
             }
             if (edge.kind == WR_GR_CALL) {
                 const wr_gr_rule *callee = &p->rule[p->call[edge.to].rule];
-                for (int i = 0; i < 4 && callee->live; i++) all[i] |= callee->first[i];
+                for (int i = 0; i < 4 && p->call[edge.to].live; i++) all[i] |= callee->first[i];
                 if (!callee->nullable) continue;
                 to = p->call[edge.to].back;
             }

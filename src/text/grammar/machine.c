@@ -87,8 +87,7 @@ static void describe(const wr_gr_program *p, wr_gr_place *place, const uint32_t 
             place->others = true;
         for (uint32_t k = s->edges; k; k = p->edge[k].next) {
             if (p->edge[k].kind == WR_GR_BYTES) reads |= p->state[p->edge[k].to].live;
-            if (p->edge[k].kind == WR_GR_CALL && p->rule[p->call[p->edge[k].to].rule].live)
-                calls[place->n_calls++] = p->edge[k].to;
+            if (p->edge[k].kind == WR_GR_CALL && p->call[p->edge[k].to].live) calls[place->n_calls++] = p->edge[k].to;
         }
     }
     place->only_final = place->tag >= 0 && !reads && !place->n_calls;

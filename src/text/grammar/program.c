@@ -79,7 +79,7 @@ bool wr_gr_bytes(wr_gr_emit *e, uint32_t from, uint8_t lo, uint8_t hi, uint32_t 
 bool wr_gr_call_add(wr_gr_emit *e, uint32_t from, uint32_t rule, uint32_t back, uint32_t n_backs, bool counts) {
     wr_gr_program *p = e->p;
     if (!wr_grow(&p->call, &p->call_cap, p->n_calls + 1, sizeof *p->call)) return no_memory(e);
-    p->call[p->n_calls] = (wr_gr_call){rule, back, n_backs, (uint32_t)p->n_slots, counts};
+    p->call[p->n_calls] = (wr_gr_call){rule, back, n_backs, (uint32_t)p->n_slots, counts, false};
     p->n_slots += n_backs;
     return edge_add(e, from, (wr_gr_edge){.to = (uint32_t)p->n_calls++, .kind = WR_GR_CALL});
 }

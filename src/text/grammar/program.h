@@ -52,6 +52,7 @@ typedef struct wr_gr_call {
     uint32_t back, n_backs; /* states to go on from: back + tag for keys, else back */
     uint32_t slot;          /* place of the first in a table of all of them */
     bool counts;            /* returning from it counts in the caller's frame */
+    bool live;              /* some text goes through it to the end of the caller */
 } wr_gr_call;
 
 typedef struct wr_gr_rule {
