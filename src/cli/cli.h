@@ -14,6 +14,7 @@ typedef enum wr_command_id {
     WR_CMD_RUN,
     WR_CMD_TOKENIZE,
     WR_CMD_TEMPLATE,
+    WR_CMD_GRAMMAR,
     WR_CMD_SCORE,
     WR_CMD_INSPECT,
     WR_CMD_BENCH,
@@ -33,6 +34,9 @@ typedef struct wr_cli {
     wr_texts stop, args;
     const char *name, *tools, *documents, *template_file;
     bool no_generation_prompt;
+    const char *kind, *texts, *mask_model; /* of weir grammar */
+    bool plain_strings, one_of_as_any_of;
+    int64_t max_whitespace;
     int64_t layers, bits, group_size;
     int64_t threads, context, batch, step_tokens, kv_bytes, max_tokens, top_k, seed, top, repetitions;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
@@ -55,6 +59,7 @@ extern const char *const wr_command_fields[WR_N_COMMANDS];
 weir_status wr_cmd_run(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_tokenize(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_template(const wr_cli *cli, weir_error *err);
+weir_status wr_cmd_grammar(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_score(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_inspect(const wr_cli *cli, weir_error *err);
 weir_status wr_cmd_bench(const wr_cli *cli, weir_error *err);

@@ -29,6 +29,11 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
          "-p, a question is the only message, with -s a system message before it. The text goes to standard output "
          "as it is, without a newline of its own.",
          wr_cmd_template},
+    [WR_CMD_GRAMMAR] =
+        {"grammar", "FILE", "Check a JSON Schema, a grammar or an expression, and texts against it",
+         "Compiles the file, or says why it cannot be enforced. With -p, -f or --texts it tells whether texts fit, and "
+         "where they stop to. With --model it shows the tokens that may come after the text of -p or -f.",
+         wr_cmd_grammar},
     [WR_CMD_SCORE] =
         {"score", "MODEL", "Log-probability of each token of a text, and the perplexity",
          "The instrument of every numeric comparison. The text comes from -p, -f or standard input; --ids reads "
@@ -68,6 +73,11 @@ const char *const wr_command_fields[WR_N_COMMANDS] = {
         "`decode_s`.",
     [WR_CMD_TOKENIZE] = "One line a token: `id`, `begin`, `end` (bytes of the text), `piece`. Last line: `count`.",
     [WR_CMD_TEMPLATE] = "One object: `text`. With --list one line a template: `name`.",
+    [WR_CMD_GRAMMAR] =
+        "One line a text: `accepted` (a whole text of the grammar), `beginning` (the beginning of one), `fits` (bytes "
+        "that "
+        "fit), `forced` (what must come next). With --model one object: `count`, `tokens` (ids). Without a text one "
+        "object: `compile_ms`.",
     [WR_CMD_SCORE] =
         "One line a scored position: `seq` (line of --ids, from 0), `pos`, `token`, `logprob`, and with --top "
         "`top` (list of [token, logprob], falling). Last line: `tokens`, `mean_logprob`, `perplexity`.",
@@ -94,9 +104,9 @@ static const wr_option options[] = {
     {"--json", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(json), ALL & ~ON(HELP),
      "Machine-readable output, JSON lines"},
     {"--prompt", 'p', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(prompt),
-     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE), "The text"},
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE) | ON(GRAMMAR), "The text"},
     {"--file", 'f', NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(file),
-     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE), "Read the text from a file; - is standard input"},
+     ON(RUN) | ON(TOKENIZE) | ON(SCORE) | ON(TEMPLATE) | ON(GRAMMAR), "Read the text from a file; - is standard input"},
     {"--system", 's', NULL, WR_OPTION_TEXT, "TEXT", NULL, 0, 0, AT(system), ON(RUN) | ON(TEMPLATE),
      "System message of the chat"},
     {"--arg", 0, NULL, WR_OPTION_TEXTS, "K=V", NULL, 0, 0, AT(args), ON(RUN) | ON(TEMPLATE),
@@ -143,6 +153,18 @@ static const wr_option options[] = {
      "The best K tokens of each position"},
     {"--ids", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(ids), ON(SCORE),
      "Score lists of token ids, one JSON list a line"},
+    {"--kind", 0, NULL, WR_OPTION_TEXT, "KIND", "auto", 0, 0, AT(kind), ON(GRAMMAR),
+     "What the file is: schema, gbnf, regex, choices (one a line); auto: by its ending, .json, .gbnf, else regex"},
+    {"--texts", 0, NULL, WR_OPTION_TEXT, "FILE", NULL, 0, 0, AT(texts), ON(GRAMMAR),
+     "Check each text of a JSON list of strings"},
+    {"--model", 'm', NULL, WR_OPTION_TEXT, "MODEL", NULL, 0, 0, AT(mask_model), ON(GRAMMAR),
+     "Show which tokens of this model may come next"},
+    {"--max-whitespace", 0, NULL, WR_OPTION_INT, "N", "0", -1, 200, AT(max_whitespace), ON(GRAMMAR),
+     "Schemas: at most N blanks in a row; 0: any number, -1: none"},
+    {"--plain-strings", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(plain_strings), ON(GRAMMAR),
+     "Schemas: strings escape only what they must"},
+    {"--one-of-as-any-of", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(one_of_as_any_of), ON(GRAMMAR),
+     "Schemas: take oneOf as anyOf where branches may overlap"},
     {"--prompts", 'p', NULL, WR_OPTION_TEXT, "N,N", "512", 0, 0, AT(prompts), ON(BENCH), "Prompt sizes to measure"},
     {"--lengths", 'n', NULL, WR_OPTION_TEXT, "N,N", "64", 0, 0, AT(lengths), ON(BENCH),
      "Generation lengths to measure"},

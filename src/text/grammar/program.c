@@ -1,0 +1,153 @@
+/* Owns the growing tables of a program, and lays expressions into them. */
+#include "text/grammar/program.h"
+
+#include "text/grammar/automaton.h"
+#include "text/work.h"
+
+wr_gr_program *wr_gr_program_new(wr_gr_build *b) {
+    wr_gr_program *p = wr_calloc(1, sizeof *p);
+    size_t need = 1;
+    if (p) atomic_init(&p->references, 1);
+    if (p && (!wr_grow(&p->edge, &p->edge_cap, need, sizeof *p->edge) ||
+              !wr_grow(&p->need, &p->need_cap, need, sizeof *p->need))) {
+        weir_grammar_release(p);
+        p = NULL;
+    }
+    if (!p) {
+        WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar");
+        return NULL;
+    }
+    p->n_edges = p->n_needs = 1;
+    p->any_string = WR_GR_NONE;
+    return p;
+}
+
+weir_grammar *weir_grammar_retain(weir_grammar *g) {
+    atomic_fetch_add_explicit(&g->references, 1, memory_order_relaxed);
+    return g;
+}
+
+void weir_grammar_release(weir_grammar *g) {
+    if (!g || atomic_fetch_sub_explicit(&g->references, 1, memory_order_acq_rel) > 1) return;
+    wr_free(g->state);
+    wr_free(g->edge);
+    wr_free(g->call);
+    wr_free(g->rule);
+    wr_free(g->need);
+    wr_free(g);
+}
+
+static bool no_memory(wr_gr_emit *e) { return WR_GR_FAIL(e->b, WEIR_E_MEMORY, "no memory to compile the grammar"); }
+
+bool wr_gr_state_add(wr_gr_emit *e, int32_t tag, uint32_t *id) {
+    wr_gr_program *p = e->p;
+    if (e->b->status != WEIR_OK) return false;
+    if (p->n_states >= WR_GR_STATES_MAX)
+        return WR_GR_FAIL(e->b, WEIR_E_LIMIT, "the grammar needs more than %d states; make its repeats smaller",
+                          WR_GR_STATES_MAX);
+    if (!wr_grow(&p->state, &p->state_cap, p->n_states + 1, sizeof *p->state)) return no_memory(e);
+    p->state[p->n_states] = (wr_gr_state){.tag = tag, .name = e->name, .need = WR_GR_NONE};
+    *id = (uint32_t)p->n_states++;
+    return true;
+}
+
+bool wr_gr_rule_add(wr_gr_emit *e, wr_gr_frame frame, const char *name, uint32_t *id) {
+    wr_gr_program *p = e->p;
+    if (!wr_grow(&p->rule, &p->rule_cap, p->n_rules + 1, sizeof *p->rule)) return no_memory(e);
+    p->rule[p->n_rules] = (wr_gr_rule){.frame = frame, .name = name, .max = WR_EXPR_ENDLESS};
+    *id = (uint32_t)p->n_rules++;
+    return true;
+}
+
+static bool edge_add(wr_gr_emit *e, uint32_t from, wr_gr_edge edge) {
+    wr_gr_program *p = e->p;
+    if (!wr_grow(&p->edge, &p->edge_cap, p->n_edges + 1, sizeof *p->edge)) return no_memory(e);
+    edge.next = p->state[from].edges;
+    p->edge[p->n_edges] = edge;
+    p->state[from].edges = (uint32_t)p->n_edges++;
+    return true;
+}
+
+bool wr_gr_empty(wr_gr_emit *e, uint32_t from, uint32_t to) {
+    return edge_add(e, from, (wr_gr_edge){.to = to, .kind = WR_GR_EMPTY});
+}
+
+bool wr_gr_bytes(wr_gr_emit *e, uint32_t from, uint8_t lo, uint8_t hi, uint32_t to) {
+    return edge_add(e, from, (wr_gr_edge){.to = to, .kind = WR_GR_BYTES, .lo = lo, .hi = hi});
+}
+
+bool wr_gr_call_add(wr_gr_emit *e, uint32_t from, uint32_t rule, uint32_t back, uint32_t n_backs, bool counts) {
+    wr_gr_program *p = e->p;
+    if (!wr_grow(&p->call, &p->call_cap, p->n_calls + 1, sizeof *p->call)) return no_memory(e);
+    p->call[p->n_calls] = (wr_gr_call){rule, back, n_backs, (uint32_t)p->n_slots, counts, false};
+    p->n_slots += n_backs;
+    return edge_add(e, from, (wr_gr_edge){.to = (uint32_t)p->n_calls++, .kind = WR_GR_CALL});
+}
+
+bool wr_gr_need_add(wr_gr_emit *e, uint32_t rule, uint32_t state) {
+    wr_gr_program *p = e->p;
+    if (!wr_grow(&p->need, &p->need_cap, p->n_needs + 1, sizeof *p->need)) return no_memory(e);
+    p->need[p->n_needs] = (wr_gr_need){state, p->rule[rule].needs};
+    p->rule[rule].needs = (uint32_t)p->n_needs++;
+    return true;
+}
+
+/* ---- Expressions ------------------------------------------------------------ */
+
+static bool lay_repeat(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
+    uint32_t at = from, next;
+    for (uint32_t i = 0; i < x->min; i++, at = next)
+        if (!wr_gr_state_add(e, -1, &next) || !wr_gr_lay(e, x->child[0], spelling, at, next)) return false;
+    if (x->max == WR_EXPR_ENDLESS)
+        return wr_gr_state_add(e, -1, &next) && wr_gr_empty(e, at, next) &&
+               wr_gr_lay(e, x->child[0], spelling, next, next) && wr_gr_empty(e, next, to);
+    for (uint32_t i = x->min; i < x->max; i++, at = next)
+        if (!wr_gr_empty(e, at, to) || !wr_gr_state_add(e, -1, &next) || !wr_gr_lay(e, x->child[0], spelling, at, next))
+            return false;
+    return wr_gr_empty(e, at, to);
+}
+
+static bool lay_automaton(wr_gr_emit *e, const wr_auto *a, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
+    uint32_t base = (uint32_t)e->p->n_states, id;
+    for (size_t i = 0; i < a->n; i++)
+        if (!wr_gr_state_add(e, -1, &id)) return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        for (uint32_t k = a->state[i].arrows; k; k = a->arrow[k].next) {
+            wr_arrow w = a->arrow[k];
+            if (!(w.on ? wr_gr_lay_class(e, w.on, spelling, base + i, base + w.to)
+                       : wr_gr_empty(e, base + i, base + w.to)))
+                return false;
+        }
+        if (a->state[i].tag >= 0 && !wr_gr_empty(e, base + i, to)) return false;
+    }
+    return wr_gr_empty(e, from, base + a->start);
+}
+
+bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
+    uint32_t at = from, next, last;
+    if (!x || e->b->status != WEIR_OK) return false;
+    switch (x->kind) {
+    case WR_EXPR_EMPTY: return wr_gr_empty(e, from, to);
+    case WR_EXPR_CLASS: return wr_gr_lay_class(e, x->set, spelling, from, to);
+    case WR_EXPR_CAT:
+        for (size_t i = 0; i < x->n; i++, at = next)
+            if (!wr_gr_state_add(e, -1, &next) || !wr_gr_lay(e, x->child[i], spelling, at, next)) return false;
+        return wr_gr_empty(e, at, to);
+    case WR_EXPR_ALT:
+        for (size_t i = 0; i < x->n; i++)
+            if (!wr_gr_lay(e, x->child[i], spelling, from, to)) return false;
+        return true;
+    case WR_EXPR_REPEAT: return lay_repeat(e, x, spelling, from, to);
+    case WR_EXPR_CALL: return wr_gr_call_add(e, from, x->rule, to, 1, false);
+    case WR_EXPR_AUTO: return lay_automaton(e, x->automaton, spelling, from, to);
+    case WR_EXPR_QUOTED:
+        if (!wr_gr_state_add(e, -1, &next) || !wr_gr_state_add(e, -1, &last) || !wr_gr_bytes(e, from, '"', '"', next) ||
+            !wr_gr_lay(e, x->child[0], e->quoted, next, last))
+            return false;
+        e->p->state[last].boundary = true;
+        return wr_gr_bytes(e, last, '"', '"', to);
+    case WR_EXPR_BEGIN:
+    case WR_EXPR_END: break;
+    }
+    wr_assert(!"anchors must be resolved before an expression is laid");
+}

@@ -1,0 +1,171 @@
+/* Questions about shapes: which scalars and strings they allow, and whether two exclude each other. */
+#include "text/grammar/schema.h"
+
+#include <string.h>
+
+enum { EXCLUDE_DEPTH_MAX = 8 };
+
+const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
+    const wr_auto *all = NULL;
+    s->b->where = shape->pointer;
+    if (shape->has_literals) {
+        wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT);
+        for (size_t i = 0; i < shape->n_literals; i++) {
+            const json_t *v = shape->literal[i];
+            if (json_is_string(v) &&
+                !wr_expr_add(s->b, any, wr_expr_text(s->b, json_string_value(v), json_string_length(v))))
+                return NULL;
+        }
+        if (!any || !(all = wr_auto_of(s->b, any))) return NULL;
+    }
+    for (size_t i = 0; i < shape->n_patterns; i++) {
+        const wr_auto *one = wr_auto_search(s->b, shape->pattern[i]);
+        all = all ? wr_auto_and(s->b, all, one) : one;
+        if (!all) return NULL;
+    }
+    if (all && !shape->min_length && shape->max_length == WR_EXPR_ENDLESS) return all;
+    const wr_auto *length = wr_auto_length(s->b, shape->min_length, shape->max_length);
+    return all && length ? wr_auto_and(s->b, all, length) : length;
+}
+
+static bool characters(const char *text, size_t bytes, uint32_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < bytes; i++) *n += (text[i] & 0xC0) != 0x80;
+    return true;
+}
+
+static bool number_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
+    const wr_number_spec *n = &shape->number;
+    wr_decimal d;
+    int32_t tag;
+    *yes = false;
+    if (!wr_decimal_of(v, &d)) return true; /* too large for any bound that could be written */
+    if (n->integer && d.n_fraction) return true;
+    if (n->has_min) {
+        int order = wr_decimal_compare(&d, &n->min);
+        if (order < 0 || (order == 0 && n->min_open)) return true;
+    }
+    if (n->has_max) {
+        int order = wr_decimal_compare(&d, &n->max);
+        if (order > 0 || (order == 0 && n->max_open)) return true;
+    }
+    *yes = true;
+    if (!n->has_multiple) return true;
+    wr_number_spec multiple = {.has_multiple = true, .multiple = n->multiple};
+    char text[2 * WR_DECIMAL_DIGITS + 3];
+    int length = snprintf(text, sizeof text, "%s%.*s%s%.*s", d.negative ? "-" : "", d.n_whole, d.whole,
+                          d.n_fraction ? "." : "", d.n_fraction, d.fraction);
+    if (!wr_auto_match(s->b, wr_number_automaton(s->b, &multiple), text, (size_t)length, &tag)) return false;
+    *yes = tag >= 0;
+    return true;
+}
+
+bool wr_schema_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
+    *yes = false;
+    switch (json_typeof(v)) {
+    case JSON_NULL: *yes = shape->types & WR_TYPE_NULL; return true;
+    case JSON_TRUE:
+    case JSON_FALSE: *yes = shape->types & WR_TYPE_BOOLEAN; return true;
+    case JSON_INTEGER:
+    case JSON_REAL: return !(shape->types & WR_TYPE_NUMBER) || number_allows(s, shape, v, yes);
+    case JSON_STRING: break;
+    default: return true;
+    }
+    uint32_t length;
+    const char *text = json_string_value(v);
+    size_t bytes = json_string_length(v);
+    if (!(shape->types & WR_TYPE_STRING)) return true;
+    characters(text, bytes, &length);
+    *yes = length >= shape->min_length && length <= shape->max_length;
+    for (size_t i = 0; *yes && i < shape->n_patterns; i++) {
+        int32_t tag;
+        if (!wr_auto_match(s->b, wr_auto_search(s->b, shape->pattern[i]), text, bytes, &tag)) return false;
+        *yes = tag >= 0;
+    }
+    return true;
+}
+
+/* ---- Exclusion ------------------------------------------------------------------- */
+
+static bool values_exclude(wr_schema *s, uint32_t x, uint32_t y) {
+    if (x == y || s->exclude_depth >= EXCLUDE_DEPTH_MAX) return false;
+    s->exclude_depth++;
+    bool excluded = wr_schema_expand_value(s, x) && wr_schema_expand_value(s, y);
+    /* One that is just being expanded is not known yet. */
+    excluded = excluded && s->value[x].stage == WR_SCHEMA_DONE && s->value[y].stage == WR_SCHEMA_DONE;
+    for (size_t i = 0; excluded && i < s->value[x].n_shapes; i++)
+        for (size_t k = 0; excluded && k < s->value[y].n_shapes; k++)
+            excluded = wr_schema_exclude(s, s->value[x].shape[i], s->value[y].shape[k]);
+    s->exclude_depth--;
+    return excluded;
+}
+
+/* No literal of x is allowed by y. */
+static bool literals_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    for (size_t i = 0; i < x->n_literals; i++) {
+        bool yes;
+        if (!wr_schema_allows(s, y, x->literal[i], &yes)) return false;
+        for (size_t k = 0; yes && y->has_literals; k++) {
+            if (k == y->n_literals)
+                yes = false;
+            else if (json_equal(x->literal[i], y->literal[k]))
+                return false;
+        }
+        if (yes) return false;
+    }
+    return true;
+}
+
+static bool numbers_exclude(const wr_number_spec *x, const wr_number_spec *y) {
+    for (int swap = 0; swap < 2; swap++) {
+        const wr_number_spec *low = swap ? y : x, *high = swap ? x : y;
+        if (!low->has_max || !high->has_min) continue;
+        int order = wr_decimal_compare(&low->max, &high->min);
+        if (order < 0 || (order == 0 && (low->max_open || high->min_open))) return true;
+    }
+    return false;
+}
+
+static bool strings_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    if (x->max_length < y->min_length || y->max_length < x->min_length) return true;
+    if (!x->n_patterns || !y->n_patterns) return false;
+    const wr_auto *both = wr_auto_and(s->b, wr_schema_string(s, x), wr_schema_string(s, y));
+    return both && wr_auto_is_empty(both);
+}
+
+static uint32_t item_of(const wr_schema_shape *x, uint32_t i) { return i < x->n_prefix ? x->prefix[i] : x->rest; }
+
+static bool lists_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    if (x->max_items < y->min_items || y->max_items < x->min_items) return true;
+    uint32_t both = x->min_items > y->min_items ? x->min_items : y->min_items; /* surely there */
+    for (uint32_t i = 0; i < both && i < 16; i++)
+        if (values_exclude(s, item_of(x, i), item_of(y, i))) return true;
+    return false;
+}
+
+/* A property that x requires and y, which has it declared or is closed, does not take. */
+static bool required_excludes(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    for (size_t i = 0; i < x->n_names; i++) {
+        if (!x->name[i].required) continue;
+        size_t k = 0;
+        while (k < y->n_names && strcmp(x->name[i].text, y->name[k].text) != 0) k++;
+        if (k == y->n_names ? y->n_others == 0 : values_exclude(s, x->name[i].value, y->name[k].value)) return true;
+    }
+    return false;
+}
+
+bool wr_schema_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
+    unsigned common = x->types & y->types;
+    if (!common) return true;
+    unsigned scalars = WR_TYPE_NULL | WR_TYPE_BOOLEAN | WR_TYPE_NUMBER | WR_TYPE_STRING;
+    if (x->has_literals || y->has_literals) {
+        if (!(x->has_literals ? literals_exclude(s, x, y) : literals_exclude(s, y, x))) return false;
+        common &= ~scalars;
+    }
+    if (common & (WR_TYPE_NULL | WR_TYPE_BOOLEAN)) return false;
+    if ((common & WR_TYPE_NUMBER) && !numbers_exclude(&x->number, &y->number)) return false;
+    if ((common & WR_TYPE_STRING) && !strings_exclude(s, x, y)) return false;
+    if ((common & WR_TYPE_ARRAY) && !lists_exclude(s, x, y)) return false;
+    if ((common & WR_TYPE_OBJECT) && !required_excludes(s, x, y) && !required_excludes(s, y, x)) return false;
+    return s->b->status == WEIR_OK;
+}
