@@ -109,6 +109,15 @@ static weir_status finish(wr_compiler *c, wr_draft *d, weir_error *err) {
     return WEIR_OK;
 }
 
+/* The draft of this op that makes the storage of `value`, when there is one reader of it. */
+static wr_draft *only_made_for(const wr_compiler *c, int32_t value, wr_op_id op) {
+    const wr_storage *storage = &c->storages[c->values[value].storage];
+    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output || storage->n_uses != 1)
+        return NULL;
+    wr_draft *p = &c->drafts[storage->producer];
+    return p->op == op && !p->dead ? p : NULL;
+}
+
 /* ---- an add into the linear before it ---- */
 
 static bool same_layout(const wr_layout *a, const wr_layout *b) {
@@ -121,15 +130,9 @@ static bool same_layout(const wr_layout *a, const wr_layout *b) {
 /* The linear whose result is input k of the add, when nobody else reads it. */
 static wr_draft *linear_of(const wr_compiler *c, const wr_draft *add, int k) {
     const wr_value *value = &c->values[add->in[k]], *out = &c->values[add->out];
-    const wr_storage *storage = &c->storages[value->storage];
-    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output || storage->n_uses != 1)
-        return NULL;
-    wr_draft *p = &c->drafts[storage->producer];
+    wr_draft *p = only_made_for(c, add->in[k], WR_OP_LINEAR);
     /* The linear's own rounding must be the add's, so that the fused one only leaves a rounding out. */
-    return p->op == WR_OP_LINEAR && !p->dead && p->n_in < 5 && value->dtype == out->dtype &&
-                   same_layout(&out->layout, &value->layout)
-               ? p
-               : NULL;
+    return p && p->n_in < 5 && value->dtype == out->dtype && same_layout(&out->layout, &value->layout) ? p : NULL;
 }
 
 static weir_status fuse_linear_adds(wr_compiler *c, weir_error *err) {
@@ -161,11 +164,8 @@ static weir_status fuse_linear_adds(wr_compiler *c, weir_error *err) {
 
 /* The rope whose result is `value`, when nobody else reads it and its columns lie together. */
 static wr_draft *rope_of(const wr_compiler *c, int32_t value) {
-    const wr_storage *storage = &c->storages[c->values[value].storage];
-    if (storage->place != WR_IN_ARENA || storage->producer == WR_NONE || storage->output || storage->n_uses != 1)
-        return NULL;
-    wr_draft *p = &c->drafts[storage->producer];
-    if (p->op != WR_OP_ROPE || p->dead || p->out != value) return NULL;
+    wr_draft *p = only_made_for(c, value, WR_OP_ROPE);
+    if (!p || p->out != value) return NULL;
     const wr_value *x = &c->values[p->in[0]], *table = &c->values[p->in[1]];
     bool plain = wr_is_contiguous(table->layout.n_dims, table->layout.shape, table->layout.strides) &&
                  (x->layout.strides[2] == 1 || x->layout.shape[2] == 1);
