@@ -113,7 +113,7 @@ static bool make_plan(const wr_step *step, plan *out) {
     /* Tall tiles read keys once for the many rows of a verified run; steps of more rows are mostly those of many
      * sequences, whose tiles are low. */
     out->tall = rows <= MAX_TALL_ROWS && rows * out->group > 16 && out->instance->per_sm[1] > 0;
-    out->block = out->instance->head_dim >= 192 ? 64 : 128;
+    out->block = WR_ATTN_BLOCK(out->instance->head_dim);
     if (!fit_ring(out->instance, out->tall, traits->shared_bytes, out)) return false;
     out->blocks *= traits->n_sm;
     int tile_rows = out->tall ? 32 : 16;
@@ -155,7 +155,7 @@ static bool fast_fits(const wr_step *step) {
     const wr_tensor *rope = rope_of(step);
     if (!args->tiled || (rope && rope->shape[2] % (args->interleaved ? 4 : 8))) return false;
     return is_half(step) && is_float(step->in[0].dtype) && is_float(step->out.dtype) &&
-           step->in[1].shape[1] == WR_ATTN_PAGE && step->in[1].shape[0] > 0 && step->in[1].shape[0] <= INT32_MAX &&
+           step->in[1].shape[1] == WR_KV_TILE && step->in[1].shape[0] > 0 && step->in[1].shape[0] <= INT32_MAX &&
            step->in[3].shape[0] > 0 && step->in[3].shape[0] <= INT32_MAX && step->in[3].shape[1] > 0 &&
            step->in[3].shape[1] <= INT32_MAX && make_plan(step, &unused);
 }

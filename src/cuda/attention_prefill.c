@@ -30,7 +30,7 @@ int wr_attn_prefill_tile(const wr_step *step) {
     const wr_cuda_traits *traits = wr_step_traits(step);
     const prefill_kernel *kernel = find_kernel(step);
     if (!traits || !traits->hopper || !kernel || kernel->shared_bytes > traits->shared_bytes) return 0;
-    if (k->dtype != WEIR_DTYPE_BF16 || v->dtype != WEIR_DTYPE_BF16 || k->shape[1] != WR_ATTN_PAGE) return 0;
+    if (k->dtype != WEIR_DTYPE_BF16 || v->dtype != WEIR_DTYPE_BF16 || k->shape[1] != WR_KV_TILE) return 0;
     /* In a step with fewer rows no run is long enough. */
     if (q->shape[0] < WR_ATTN_PREFILL_MIN_ROWS || k->shape[2] == 0) return 0;
     int64_t group = q->shape[1] / k->shape[2];

@@ -5,9 +5,10 @@
 #ifndef WR_ENGINE_KV_H
 #define WR_ENGINE_KV_H
 
+#include "array/kv.h"
 #include "models/model.h"
 
-enum { WR_PAGE_TOKENS = 64 };
+enum { WR_PAGE_TOKENS = WR_KV_TILE };
 
 typedef struct wr_kv_group {
     int64_t window; /* 0: all keys */

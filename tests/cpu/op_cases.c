@@ -423,7 +423,7 @@ static weir_array *gen_kv_write(context *c, bool *more) {
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
     return wr_kv_write(kv_pages(c, pages, d, tiled), DATA(c->dtype, n, 2, d), block_table(c), seq, pos, tiled);
 }
-/* The result is the pages of keys; those of values are looked at by test_append_writes_both. */
+/* The result is the pages of keys; those of values are looked at by tests/cuda/test_kv_kernels.c. */
 static weir_array *gen_kv_append(context *c, bool *more) {
     *more = c->variant < 5;
     if (!wr_is_float(c->dtype)) return NULL;

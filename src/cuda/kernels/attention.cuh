@@ -24,9 +24,6 @@
 
 #define WR_ATTN_NONE wr_bits_f32(0xFF800000u) /* -inf */
 
-/* Keys of a softmax block. */
-WR_DEVICE constexpr int wr_attn_block(int head_dim) { return WR_ATTN_BLOCK(head_dim); }
-
 /* ---- spans ----
  * Short ones first, so that a short context is shared by several multiprocessors; long ones later, so that there are
  * few partial results. Blocks of 128: 128 keys up to 512, 256 up to 4,096, 512 up to 8,192, 1,024 up to 65,536, then

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
+#include "array/kv.h"
+
 enum {
-    WR_ATTN_PAGE = 64,             /* keys a page on the fast path, whose pages are tiled */
     WR_ATTN_TILE_ROWS = 32,        /* query rows (tokens x group) of a decode item at most */
     WR_ATTN_PREFILL_MIN_ROWS = 64, /* a run of so many rows goes to the prefill kernel where there is one */
     WR_ATTN_SCHEDULE_THREADS = 1024,

@@ -255,7 +255,7 @@ WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
 
 /* The pieces' keys and values, block after block. */
 template <int D, int E, int KV, int MT> WR_DEVICE void feed(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
-    constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_ATTN_PAGE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
+    constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_KV_TILE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
     decode_ring ring = {0, 1};
     for (u32 n = 0;; n++) {
         const int buffer = (int)(n % BUFFERS);
@@ -349,7 +349,7 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             for (int h = 0; h < 2; h++) {
                 i64 pos = item_pos(p, item, x * 16 + g + 8 * h);
                 row_from[x][h] = (int)wr_attn_first_key(pos, p->window);
-                row_to[x][h] = (int)wr_attn_last_key(pos, p->max_pages * WR_ATTN_PAGE);
+                row_to[x][h] = (int)wr_attn_last_key(pos, p->max_pages * WR_KV_TILE);
             }
         float o[MT][PAIRS * 2][4], mx[MT][2], l[MT][2];      /* this span */
         float total[MT][PAIRS * 2][4], tm[MT][2], tl[MT][2]; /* spans before, when the tile is one item */
@@ -405,7 +405,7 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                             s[x][n][i] = wr_attn_score(s[x][n][i], p->softcap, p->softcap_scale);
                 if (masked) {
                     const int key0 = block * BK + warp * (BK / 4) + 2 * t;
-                    const bool hole = gone & (BK > WR_ATTN_PAGE && warp >= 2 ? 2u : 1u);
+                    const bool hole = gone & (BK > WR_KV_TILE && warp >= 2 ? 2u : 1u);
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
                         int from = row_from[x][h] - key0, to = row_to[x][h] - key0;

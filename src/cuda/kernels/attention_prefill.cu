@@ -45,7 +45,7 @@ typedef struct prefill_tile {
 } prefill_tile;
 
 WR_DEVICE int key_limit(const wr_attn_params *p) {
-    i64 keys = p->max_pages * WR_ATTN_PAGE;
+    i64 keys = p->max_pages * WR_KV_TILE;
     return keys < 0x7FFFFFFF ? (int)keys : 0x7FFFFFFF;
 }
 
@@ -90,8 +90,8 @@ WR_DEVICE u32 next_tile(u8 *area, u32 bars, u32 n) {
 
 /* Blocks of keys and values into the ring: K0 K1 V0 K2 V1 ... */
 template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *area, u8 *slots, u32 bars) {
-    enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
-    enum { PAGES = BLOCK / WR_ATTN_PAGE };
+    enum { BLOCK = WR_ATTN_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_ATTN_SLOT(D, E) };
+    enum { PAGES = BLOCK / WR_KV_TILE };
     const bool leader = threadIdx.x % 32 == 0;
     u32 entry = 0;
     if (leader) publish(p, area, bars, 0);
@@ -119,11 +119,11 @@ template <int D, int E> WR_DEVICE void copy_tiles(const wr_attn_params *p, u8 *a
             wr_bar_wait(bars + EMPTY + slot * 8, (int)(round & 1) ^ 1);
             volatile u32 *missing = (volatile u32 *)(area + MISSING) + slot;
             if (values)
-                wr_copy_block<BLOCK, WR_PREFILL_PANELS(E), BLOCK>(p->v, page, tile.head, p->kv_heads, low, high, to,
-                                                                  missing, bars + FULL + slot * 8);
+                wr_copy_block<BLOCK, WR_ATTN_PANELS(E), BLOCK>(p->v, page, tile.head, p->kv_heads, low, high, to,
+                                                               missing, bars + FULL + slot * 8);
             else
-                wr_copy_block<BLOCK, WR_PREFILL_PANELS(D), 0>(p->k, page, tile.head, p->kv_heads, low, high, to,
-                                                              missing, bars + FULL + slot * 8);
+                wr_copy_block<BLOCK, WR_ATTN_PANELS(D), 0>(p->k, page, tile.head, p->kv_heads, low, high, to, missing,
+                                                           bars + FULL + slot * 8);
         }
     }
     if (leader) {
@@ -186,7 +186,7 @@ WR_DEVICE void hide(const wr_attn_params *p, float *s, const prefill_rows *rows,
 #pragma unroll
         for (int z = 2 * h; z < BLOCK / 2; z += z % 2 ? 3 : 1) {
             int key = base + z / 4 * 8 + z % 2;
-            bool gone = z / 4 * 8 / WR_ATTN_PAGE ? missing & 2 : missing & 1;
+            bool gone = z / 4 * 8 / WR_KV_TILE ? missing & 2 : missing & 1;
             if (key < first || key > last || gone) s[z] = WR_ATTN_NONE;
         }
     }
@@ -386,10 +386,10 @@ template <int D, int E>
 WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, prefill_ring *ring, u8 *area, u32 bars,
                            u32 q, u32 slots, float *totals, int wg) {
     enum {
-        BLOCK = WR_PREFILL_BLOCK(D),
+        BLOCK = WR_ATTN_BLOCK(D),
         STAGES = WR_PREFILL_STAGES(D),
-        SLOT = WR_PREFILL_SLOT(D, E),
-        WIDE = WR_PREFILL_PANELS(E) * 64
+        SLOT = WR_ATTN_SLOT(D, E),
+        WIDE = WR_ATTN_PANELS(E) * 64
     };
     volatile u32 *missing = (volatile u32 *)(area + MISSING);
     float o[WIDE / 2], s[BLOCK / 2], decay[2];
@@ -457,7 +457,7 @@ WR_DEVICE void attend_tile(const wr_attn_params *p, const prefill_tile *tile, pr
 }
 
 template <int D, int E> WR_DEVICE void prefill(const wr_attn_params *p, u8 *shared) {
-    enum { BLOCK = WR_PREFILL_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_PREFILL_SLOT(D, E) };
+    enum { BLOCK = WR_ATTN_BLOCK(D), STAGES = WR_PREFILL_STAGES(D), SLOT = WR_ATTN_SLOT(D, E) };
     u8 *totals = shared + WR_PREFILL_Q_BYTES(D) + STAGES * SLOT, *area = totals + WR_PREFILL_KEPT_BYTES(E);
     u32 q = wr_smem(shared), slots = q + WR_PREFILL_Q_BYTES(D), bars = wr_smem(area);
     /* By way of a shuffle, so that the compiler knows it to be the same in a warp and keeps descriptors in uniform

@@ -43,10 +43,10 @@ WR_DEVICE ref_key key_of(const wr_attn_params *p, const ref_row *r, i64 j, i64 c
     if (j < r->from || j > r->to) return key;
     i64 page = r->pages[j / p->page];
     if (page >= 0 && page < p->n_pages)
-        key.at = wr_kv_row(p->tiled, page, key.pos, r->h / p->group, p->page, p->kv_heads, columns);
+        key.at = wr_page_row(p->tiled, page, key.pos, r->h / p->group, p->page, p->kv_heads, columns);
     return key;
 }
-WR_DEVICE i64 element_of(const ref_key &key, i64 d) { return key.at + wr_kv_column(key.tiled, key.pos, d); }
+WR_DEVICE i64 element_of(const ref_key &key, i64 d) { return key.at + wr_page_column(key.tiled, key.pos, d); }
 
 /* Element d of a key or value of n elements; zero outside. */
 WR_DEVICE u32 half_of(const void *pool, const ref_key &key, i64 d, i64 n) {
@@ -152,7 +152,7 @@ template <int KV> WR_DEVICE void walk_rows(const wr_attn_params *p, float *memor
     float *part = memory + (p->value_dim + 7) / 8 * 8;
     for (i64 unit = blockIdx.x; unit < (i64)p->n_rows * p->n_heads; unit += gridDim.x) {
         ref_row r = open_row(p, unit);
-        if (wr_attn_block(p->head_dim) == 64)
+        if (WR_ATTN_BLOCK(p->head_dim) == 64)
             walk_row<KV, 64>(p, &r, memory, part);
         else
             walk_row<KV, 128>(p, &r, memory, part);

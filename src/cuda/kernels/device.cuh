@@ -11,15 +11,7 @@
 #ifdef WR_EMULATE
 #include "emulate.h"
 #else
-
-typedef unsigned char u8;
-typedef unsigned short u16; /* also the bits of a bf16 or f16 */
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
+#include "cuda/kernels/integers.h"
 
 #define WR_DEVICE        static __device__ __forceinline__
 #define WR_DEVICE_MEMBER __device__ __forceinline__

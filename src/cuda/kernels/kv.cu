@@ -31,7 +31,7 @@ WR_DEVICE void write_eight(const wr_kv_write_params &p, const wr_kv_part &part, 
     wr_eight_rotated(v, part.x, part.x_dtype, t * part.x_strides[0] + head * part.x_strides[1], d, t, rope);
     if (!place_of(p, seq, at, &page, &pos)) return;
     const i64 to =
-        wr_kv_row(p.tiled, page, pos, head, p.page_size, p.heads, part.columns) + wr_kv_column(p.tiled, pos, d);
+        wr_page_row(p.tiled, page, pos, head, p.page_size, p.heads, part.columns) + wr_page_column(p.tiled, pos, d);
     if (wr_eight_whole(part.pages, part.page_dtype, to))
         wr_eight_store(part.pages, part.page_dtype, to, v);
     else
@@ -69,8 +69,8 @@ WR_KERNEL(wr_kv_write_ref, wr_kv_write_params, 128, 1) {
             if (!place_of(p, p.row_seq[t], p.row_pos[t], &page, &pos)) continue;
             const wr_rope_use rope = {p.rope, rotated ? p.half : 0, p.interleaved};
             const float v = wr_one_rotated(part.x, part.x_dtype, from, part.x_strides[2], d, t, rope);
-            const i64 to =
-                wr_kv_row(p.tiled, page, pos, head, p.page_size, p.heads, part.columns) + wr_kv_column(p.tiled, pos, d);
+            const i64 to = wr_page_row(p.tiled, page, pos, head, p.page_size, p.heads, part.columns) +
+                           wr_page_column(p.tiled, pos, d);
             wr_store_float(part.pages, part.page_dtype, to, v);
         }
     }

@@ -58,10 +58,6 @@ enum {
     WR_LEAN_TILES = 8,  /* k tiles of every slice where the lean kernels serve */
     WR_LEAN_WARPS = 24, /* and the most warps of a block of theirs */
     WR_LEAN_GATHER_WARPS = 16,
-    WR_STREAM_WARPS = 24,
-    WR_STREAM_DEPTH = 8,   /* stages of a warp's ring, at most */
-    WR_STREAM_SLICES = 64, /* at most */
-    WR_STREAM_HEADER = 2304,
     WR_AFFINE_SHIFT = 32, /* BF16 scales, E8M0 */
     WR_NVFP4_SHIFT = 19   /* E5M3 */
 };
@@ -147,9 +143,6 @@ enum {
 
 /* The decode tiers count warps of at most so many row tiles (a vocabulary of half a million). */
 enum { WR_SPREAD_ROW_TILES = 32768 };
-
-/* k tiles of a stage of weights, for each row tile. */
-#define WR_STREAM_STAGE_TILES(tile_bytes) ((tile_bytes) <= 640 ? 4 : (tile_bytes) <= 1088 ? 2 : 1)
 
 /* weir_quant_mode, for kernels: the same numbers. */
 enum {

@@ -1,22 +1,22 @@
-/* Where keys and values lie in their pages (array/kv.h says it, these are the same words), and copies of tiled pages
- * into shared memory. */
+/* Where keys and values lie in their pages (wr_kv_row and wr_kv_column of array/kv.h, for devices), and copies of tiled
+ * pages into shared memory. */
 #ifndef WR_CUDA_PAGES_CUH
 #define WR_CUDA_PAGES_CUH
 
+#include "array/kv.h"
 #include "cuda/kernels/device.cuh"
 
 enum {
-    WR_PAGE = 64,                           /* positions of a tiled page */
-    WR_PANEL_ROW = 128,                     /* bytes of a row of 64 columns of two bytes */
-    WR_PANEL_BYTES = WR_PAGE * WR_PANEL_ROW /* a page's part of a panel */
+    WR_PANEL_ROW = 128,                        /* bytes of a row of 64 columns of two bytes */
+    WR_PANEL_BYTES = WR_KV_TILE * WR_PANEL_ROW /* a page's part of a panel */
 };
 
-WR_DEVICE i64 wr_kv_row(bool tiled, i64 page, i64 pos, i64 head, i64 page_size, i64 heads, i64 columns) {
-    return tiled ? (page * heads + head) * columns * WR_PAGE + pos * 64
+WR_DEVICE i64 wr_page_row(bool tiled, i64 page, i64 pos, i64 head, i64 page_size, i64 heads, i64 columns) {
+    return tiled ? (page * heads + head) * columns * WR_KV_TILE + pos * 64
                  : ((page * page_size + pos) * heads + head) * columns;
 }
-WR_DEVICE i64 wr_kv_column(bool tiled, i64 pos, i64 d) {
-    return tiled ? d / 64 * (WR_PAGE * 64) + (((d / 8 % 8) ^ (pos % 8)) * 8) + d % 8 : d;
+WR_DEVICE i64 wr_page_column(bool tiled, i64 pos, i64 d) {
+    return tiled ? d / 64 * (WR_KV_TILE * 64) + (((d / 8 % 8) ^ (pos % 8)) * 8) + d % 8 : d;
 }
 
 /* What wr_copy_block tells of a block besides its bytes: a bit for each page that is not there, and the range of rows
@@ -41,17 +41,17 @@ template <int BK, int PANELS> WR_DEVICE void wr_clear_rows(u8 *slot, int from, i
 template <int BK, int PANELS, int CLEAR>
 WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int heads, int low, int high, u8 *slot,
                              volatile u32 *word, u32 bar) {
-    constexpr int PAGES = BK / WR_PAGE;
+    constexpr int PAGES = BK / WR_KV_TILE;
     const int lane = threadIdx.x % 32;
     int begin[PAGES], end[PAGES], rows = 0, from = BK, to = 0;
     u32 gone = 0;
 #pragma unroll
     for (int i = 0; i < PAGES; i++) {
-        begin[i] = max(low - i * WR_PAGE, 0);
-        end[i] = page[i] < 0 ? 0 : min(high - i * WR_PAGE, (int)WR_PAGE);
+        begin[i] = max(low - i * WR_KV_TILE, 0);
+        end[i] = page[i] < 0 ? 0 : min(high - i * WR_KV_TILE, (int)WR_KV_TILE);
         if (end[i] <= begin[i]) end[i] = begin[i] = 0;
         if (page[i] < 0) gone |= 1u << i;
-        if (end[i] > 0) from = min(from, i * WR_PAGE + begin[i]), to = i * WR_PAGE + end[i];
+        if (end[i] > 0) from = min(from, i * WR_KV_TILE + begin[i]), to = i * WR_KV_TILE + end[i];
         rows += end[i] - begin[i];
     }
     if (from > to) from = to = 0;
@@ -73,7 +73,7 @@ WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int he
         const int panel = second ? lane - PANELS : lane, first = second ? begin[PAGES - 1] : begin[0];
         const int n = (second ? end[PAGES - 1] : end[0]) - first;
         const i64 at = ((i64)(second ? page[PAGES - 1] : page[0]) * heads + head) * PANELS + panel;
-        u8 *to = slot + panel * (BK * WR_PANEL_ROW) + ((second ? WR_PAGE : 0) + first) * WR_PANEL_ROW;
+        u8 *to = slot + panel * (BK * WR_PANEL_ROW) + ((second ? WR_KV_TILE : 0) + first) * WR_PANEL_ROW;
         if (n)
             wr_bulk_copy(wr_smem(to), (const u8 *)pool + at * WR_PANEL_BYTES + first * WR_PANEL_ROW, n * WR_PANEL_ROW,
                          bar);
