@@ -143,8 +143,8 @@ static bool literal_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *r
 
 static bool word_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
     wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT);
-    if ((shape->types & WR_TYPE_NULL) && !wr_expr_add(s->b, any, wr_expr_text(s->b, "null", 4))) return false;
-    if (shape->types & WR_TYPE_BOOLEAN) {
+    if ((shape->types & WR_SCHEMA_NULL) && !wr_expr_add(s->b, any, wr_expr_text(s->b, "null", 4))) return false;
+    if (shape->types & WR_SCHEMA_BOOLEAN) {
         if (!wr_expr_add(s->b, any, wr_expr_text(s->b, "true", 4)) ||
             !wr_expr_add(s->b, any, wr_expr_text(s->b, "false", 5)))
             return false;
@@ -291,20 +291,20 @@ static bool scalar_rules(wr_schema *s, wr_schema_shape *shape) {
         if (!literal_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     } else {
-        if (shape->types & (WR_TYPE_NULL | WR_TYPE_BOOLEAN)) {
+        if (shape->types & (WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN)) {
             if (!word_rule(s, shape, &rule[shape->n_rules++])) return false;
         }
         made = WR_GR_NONE;
-        if ((shape->types & WR_TYPE_NUMBER) && !number_rule(s, shape, &made)) return false;
+        if ((shape->types & WR_SCHEMA_NUMBER) && !number_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
         made = WR_GR_NONE;
-        if ((shape->types & WR_TYPE_STRING) && !string_rule(s, shape, &made)) return false;
+        if ((shape->types & WR_SCHEMA_STRING) && !string_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     }
-    if (shape->types & WR_TYPE_ARRAY) {
+    if (shape->types & WR_SCHEMA_ARRAY) {
         if (!wr_gr_rule_add(&s->emit, WR_GR_ARRAY, NULL, &rule[shape->n_rules++])) return false;
     }
-    if (shape->types & WR_TYPE_OBJECT) {
+    if (shape->types & WR_SCHEMA_OBJECT) {
         if (!wr_gr_rule_add(&s->emit, WR_GR_OBJECT, NULL, &rule[shape->n_rules++])) return false;
     }
     return true;
