@@ -95,7 +95,7 @@ void wr_bpe_find_bytes(wr_bpe *bpe) {
         uint8_t piece[4];
         bpe->byte_ids[b] = -1;
         if (bpe->bytes) {
-            size_t n = (size_t)wr_utf8_put(wr_byte_to_char((uint8_t)b), piece);
+            size_t n = wr_bytes_spell(&(uint8_t){(uint8_t)b}, 1, piece);
             bpe->byte_ids[b] = wr_vocab_find(bpe->vocab, piece, n);
         } else if (bpe->byte_fallback) {
             bpe->byte_ids[b] = wr_vocab_find_byte(bpe->vocab, (uint8_t)b);
@@ -218,18 +218,16 @@ static bool has_bytes(const wr_bpe *bpe, const uint8_t *p, size_t n) {
 static int32_t affixed(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, size_t i, size_t step, bool last,
                        bool *ok) {
     size_t m = 0;
-    uint8_t utf8[4];
     if (!wr_grow(&s->spelled, &s->spelled_cap, bpe->n_front + bpe->n_back + 2 * step, 1)) {
         *ok = false;
         return -1;
     }
     if (i > 0 && bpe->n_front) memcpy(s->spelled, bpe->front, m = bpe->n_front);
-    for (size_t k = 0; k < step; k++) {
-        size_t n = 1;
-        utf8[0] = word[i + k];
-        if (bpe->bytes) n = (size_t)wr_utf8_put(wr_byte_to_char(word[i + k]), utf8);
-        memcpy(s->spelled + m, utf8, n);
-        m += n;
+    if (bpe->bytes) {
+        m += wr_bytes_spell(word + i, step, s->spelled + m);
+    } else {
+        memcpy(s->spelled + m, word + i, step);
+        m += step;
     }
     if (last && bpe->n_back) {
         memcpy(s->spelled + m, bpe->back, bpe->n_back);
@@ -340,14 +338,7 @@ static int32_t whole_word(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *w
             *ok = false;
             return -1;
         }
-        size_t m = 0;
-        uint8_t utf8[4];
-        for (size_t i = 0; i < n; i++) {
-            size_t k = (size_t)wr_utf8_put(wr_byte_to_char(word[i]), utf8);
-            memcpy(s->spelled + m, utf8, k);
-            m += k;
-        }
-        id = wr_vocab_find(bpe->vocab, s->spelled, m);
+        id = wr_vocab_find(bpe->vocab, s->spelled, wr_bytes_spell(word, n, s->spelled));
     }
     return id >= 0 && bpe->vocab->flags[id] & (WR_TOKEN_UNUSED | WR_TOKEN_SPECIAL) ? -1 : id;
 }

@@ -171,8 +171,7 @@ static bool rewrite_bytes(const wr_view *v, wr_piece piece, wr_text *out) {
     for (size_t i = piece.begin; i < piece.end;) {
         uint32_t cp;
         uint8_t spelled[8];
-        size_t k = (size_t)wr_utf8_get(v->data + i, &cp), m = 0;
-        for (size_t b = 0; b < k; b++) m += (size_t)wr_utf8_put(wr_byte_to_char(v->data[i + b]), spelled + m);
+        size_t k = (size_t)wr_utf8_get(v->data + i, &cp), m = wr_bytes_spell(v->data + i, k, spelled);
         if (!wr_text_add(out, spelled, m, wr_view_range(v, i, i + k))) return false;
         i += k;
     }

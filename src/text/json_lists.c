@@ -186,18 +186,12 @@ weir_status wr_json_more(wr_json_reader *r, char close, bool *more, weir_error *
     return WEIR_OK;
 }
 
-static int hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The four digits of \uXXXX at p; -1 when they are none. */
 static int32_t code_unit(const char *p, const char *end) {
     int32_t unit = 0;
     if (end - p < 4) return -1;
     for (int i = 0; i < 4; i++) {
-        int d = hex(p[i]);
+        int d = wr_hex_digit(p[i]);
         if (d < 0) return -1;
         unit = unit * 16 + d;
     }
@@ -221,7 +215,7 @@ static const char *unescape(const char *p, const char *end, uint8_t out[4], size
         if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return NULL;
         int32_t low = code_unit(p + 2, end);
         if (low < 0xDC00 || low > 0xDFFF) return NULL;
-        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+        unit = (int32_t)wr_surrogates_join((uint32_t)unit, (uint32_t)low);
         p += 6;
     }
     *n = (size_t)wr_utf8_put((uint32_t)unit, out);

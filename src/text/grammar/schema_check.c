@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "text/unicode.h"
+
 enum { EXCLUDE_DEPTH_MAX = 8 };
 
 const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
@@ -26,12 +28,6 @@ const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
     if (all && !shape->min_length && shape->max_length == WR_EXPR_ENDLESS) return all;
     const wr_auto *length = wr_auto_length(s->b, shape->min_length, shape->max_length);
     return all && length ? wr_auto_and(s->b, all, length) : length;
-}
-
-static bool characters(const char *text, size_t bytes, uint32_t *n) {
-    *n = 0;
-    for (size_t i = 0; i < bytes; i++) *n += (text[i] & 0xC0) != 0x80;
-    return true;
 }
 
 static bool number_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
@@ -71,11 +67,10 @@ bool wr_schema_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *
     case JSON_STRING: break;
     default: return true;
     }
-    uint32_t length;
     const char *text = json_string_value(v);
     size_t bytes = json_string_length(v);
     if (!(shape->types & WR_SCHEMA_STRING)) return true;
-    characters(text, bytes, &length);
+    size_t length = wr_utf8_count((const uint8_t *)text, bytes);
     *yes = length >= shape->min_length && length <= shape->max_length;
     for (size_t i = 0; *yes && i < shape->n_patterns; i++) {
         int32_t tag;

@@ -52,9 +52,7 @@ bool wr_jstr_is(wr_jval v, const char *text) {
 
 size_t wr_jstr_chars(wr_jstr *s) {
     if (s->chars != SIZE_MAX) return s->chars;
-    size_t n = 0;
-    for (size_t i = 0; i < s->bytes; i++) n += ((uint8_t)s->data[i] & 0xC0) != 0x80;
-    return s->chars = n;
+    return s->chars = wr_utf8_count((const uint8_t *)s->data, s->bytes);
 }
 
 size_t wr_jstr_byte(wr_jstr *s, size_t i) {
