@@ -103,10 +103,9 @@ void wr_bpe_find_bytes(wr_bpe *bpe) {
     }
 }
 
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
-enum { META_BYTES = 3 };
+enum { META_BYTES = WR_METASPACE_BYTES };
 
-static bool is_meta(const uint8_t *p) { return memcmp(p, metaspace, META_BYTES) == 0; }
+static bool is_meta(const uint8_t *p) { return memcmp(p, WR_METASPACE, META_BYTES) == 0; }
 
 /* A joined piece whose left half is `left` bytes joins something with a space behind it. */
 static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
@@ -117,7 +116,7 @@ static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
 void wr_bpe_finish(wr_bpe *bpe) {
     const wr_vocab *v = bpe->vocab;
     /* A space without a token of its own could become part of an unknown one. */
-    bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, metaspace, META_BYTES) >= 0;
+    bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, WR_METASPACE, META_BYTES) >= 0;
     for (size_t i = 0; cuts && i < bpe->n_merges; i++) {
         const wr_merge *m = &bpe->merges[i];
         cuts = !joins_at(wr_vocab_piece(v, m->joined), wr_vocab_length(v, m->left), wr_vocab_length(v, m->joined));
@@ -382,7 +381,7 @@ static bool merge(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t
  * parts merge faster than one long one. */
 static size_t part_end(const wr_bpe *bpe, const uint8_t *p, size_t begin, size_t end) {
     for (size_t at = begin + 1; bpe->cuts_at_space && at + META_BYTES <= end; at++) {
-        const uint8_t *hit = memchr(p + at, metaspace[0] & 0xFF, end - META_BYTES + 1 - at);
+        const uint8_t *hit = memchr(p + at, WR_METASPACE[0] & 0xFF, end - META_BYTES + 1 - at);
         if (!hit) break;
         at = (size_t)(hit - p);
         if (joins_at(p, at, end)) return at;

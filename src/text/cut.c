@@ -45,18 +45,7 @@ static weir_status find_matches(const wr_cut_step *step, const wr_view *v, wr_pi
             s->matches.at[i].end += piece.begin;
         }
     } else if (step->kind == WR_CUT_TEXT || step->kind == WR_CUT_METASPACE) {
-        size_t m = step->find_bytes;
-        for (size_t i = 0; ok && m && i + m <= n;) {
-            const uint8_t *hit = memchr(p + i, step->find[0], n - i - m + 1);
-            if (!hit) break;
-            i = (size_t)(hit - p);
-            if (memcmp(hit, step->find, m) != 0) {
-                i++;
-                continue;
-            }
-            ok = wr_pieces_add(&s->matches, piece.begin + i, piece.begin + i + m);
-            i += m;
-        }
+        ok = wr_pieces_find(&s->matches, v->data, piece.begin, piece.end, step->find, step->find_bytes);
     } else if (step->kind == WR_CUT_LENGTH) {
         for (size_t i = 0, begin = 0, chars = 0; ok && i < n; begin = i, chars = 0) {
             uint32_t cp;

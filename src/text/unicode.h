@@ -44,6 +44,10 @@ bool wr_char_is_word(uint32_t cp);
 bool wr_char_is_control(uint32_t cp);
 bool wr_char_is_mark(uint32_t cp, bool nonspacing_only);
 
+/* U+2581, which stands for the space in SentencePiece's vocabularies. */
+#define WR_METASPACE "\xE2\x96\x81"
+enum { WR_METASPACE_BYTES = sizeof WR_METASPACE - 1 };
+
 /* The byte-level alphabet: every byte as a printable character of at most two
  * UTF-8 bytes (GPT-2's table: printable Latin-1 as itself, the other 68 bytes in
  * order from U+0100). */
