@@ -201,8 +201,7 @@ static bool state_of(wr_gr_build *b, const machine *m, wr_sets *known, wr_auto *
     uint32_t key[READING_WORDS];
     bool fresh;
     memcpy(key, r, sizeof key);
-    if (!wr_sets_number(known, key, READING_WORDS, id, &fresh))
-        return WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar");
+    if (!wr_sets_number(known, key, READING_WORDS, id, &fresh)) return wr_gr_no_memory(b);
     if (!fresh) return true;
     if (a->n >= 10 * WR_GR_AUTO_STATES_MAX)
         return WR_GR_FAIL(b, WEIR_E_LIMIT, "the bounds of a number need too many states");
