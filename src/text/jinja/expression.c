@@ -229,7 +229,7 @@ static bool parse_display(wr_jparser *p, wr_jtok close, wr_jnode *node) {
 static bool is_constant_name(const wr_jstr *name) {
     static const char *const names[] = {"true", "false", "none", "True", "False", "None"};
     for (size_t i = 0; i < 6; i++)
-        if (name->bytes == strlen(names[i]) && memcmp(name->data, names[i], name->bytes) == 0) return true;
+        if (wr_jstr_equals(name, names[i])) return true;
     return false;
 }
 
@@ -238,7 +238,7 @@ static bool can_assign(wr_jparser *p, wr_jnode *node) {
     switch (node->kind) {
     case WR_J_NAME:
         if (is_constant_name(node->name)) break;
-        if (p->for_depth && node->name->bytes == 4 && memcmp(node->name->data, "loop", 4) == 0)
+        if (p->for_depth && wr_jstr_equals(node->name, "loop"))
             return WR_JSYNTAX(p->run, (int)node->line, "Can't assign to special loop variable in for-loop target");
         return true;
     case WR_J_NSREF: return true;

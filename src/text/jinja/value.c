@@ -45,10 +45,15 @@ bool wr_jstr_mark(wr_jrun *run, wr_jval v, bool markup, wr_jval *out) {
     return true;
 }
 
-bool wr_jstr_is(wr_jval v, const char *text) {
-    size_t n = strlen(text);
-    return v.type == WR_J_STR && v.s->bytes == n && memcmp(v.s->data, text, n) == 0;
+bool wr_jstr_same(const wr_jstr *a, const wr_jstr *b) {
+    return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
 }
+
+bool wr_jstr_equals(const wr_jstr *s, const char *text) {
+    return s->bytes == strlen(text) && memcmp(s->data, text, s->bytes) == 0;
+}
+
+bool wr_jstr_is(wr_jval v, const char *text) { return v.type == WR_J_STR && wr_jstr_equals(v.s, text); }
 
 size_t wr_jstr_chars(wr_jstr *s) {
     if (s->chars != SIZE_MAX) return s->chars;
@@ -207,8 +212,7 @@ bool wr_jsame(wr_jval a, wr_jval b) {
     case WR_J_INT: return a.i == b.i;
     case WR_J_FLOAT: return a.f == b.f;
     case WR_J_STR: /* equal texts: Python shares those that come from the template */
-        return a.s == b.s || (a.s->markup == b.s->markup && a.s->bytes == b.s->bytes &&
-                              memcmp(a.s->data, b.s->data, a.s->bytes) == 0);
+        return a.s == b.s || (a.s->markup == b.s->markup && wr_jstr_same(a.s, b.s));
     default: return a.list == b.list;
     }
 }
@@ -274,9 +278,7 @@ bool wr_jequal(wr_jrun *run, wr_jval a, wr_jval b, bool *out) {
     switch (a.type) {
     case WR_J_NONE:
     case WR_J_UNDEFINED: *out = true; return true;
-    case WR_J_STR:
-        *out = a.s->bytes == b.s->bytes && memcmp(a.s->data, b.s->data, a.s->bytes) == 0;
-        return wr_jcharge(run, a.s->bytes);
+    case WR_J_STR: *out = wr_jstr_same(a.s, b.s); return wr_jcharge(run, a.s->bytes);
     case WR_J_LIST:
     case WR_J_TUPLE:
     case WR_J_DICT:
