@@ -97,14 +97,7 @@ bool wr_jlist_new(wr_jrun *run, wr_jtype type, size_t n, wr_jval *out) {
 }
 
 bool wr_jitems_add(wr_jrun *run, wr_jitems *items, wr_jval v) {
-    if (items->n == items->cap) {
-        size_t cap = items->cap ? 2 * items->cap : 8;
-        wr_jval *at = wr_jalloc_n(run, cap, sizeof *at);
-        if (!at) return false;
-        if (items->n) memcpy(at, items->at, items->n * sizeof *at);
-        items->at = at;
-        items->cap = cap;
-    }
+    if (!wr_jgrow(run, &items->at, &items->cap, items->n, 8, sizeof *items->at)) return false;
     items->at[items->n++] = v;
     return true;
 }
