@@ -1,12 +1,12 @@
 /* Owns the reading of JSON (RFC 8259) without a tree. */
 #include "text/json_lists.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/c_locale.h"
 #include "text/unicode.h"
 #include "text/work.h"
 
@@ -156,7 +156,6 @@ weir_status wr_json_reader_init(wr_json_reader *r, const char *text, wr_json_spa
 
 void wr_json_reader_deinit(wr_json_reader *r) {
     wr_free(r->unescaped);
-    if (r->locale) freelocale(r->locale);
     *r = (wr_json_reader){0};
 }
 
@@ -309,9 +308,8 @@ weir_status wr_json_number(wr_json_reader *r, double *value, weir_error *err) {
     memcpy(copy, p, n);
     copy[n] = 0;
     /* strtod obeys the program's locale, JSON does not. */
-    if (!r->locale) r->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!r->locale) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory to read numbers", r->where);
-    *value = strtod_l(copy, NULL, r->locale);
+    if (!wr_c_locale()) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory to read numbers", r->where);
+    *value = strtod_l(copy, NULL, wr_c_locale());
     if (!isfinite(*value)) return wrong(r, "a number within the range of double precision", err);
     r->at += n;
     return WEIR_OK;

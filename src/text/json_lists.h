@@ -30,7 +30,6 @@ typedef struct wr_json_reader {
     char *unescaped;
     size_t cap;
     bool first; /* the next member is the first */
-    void *locale;
 } wr_json_reader;
 
 /* Error: FORMAT when the span is no UTF-8. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/c_locale.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/sets.h"
 
@@ -13,10 +14,12 @@
 
 /* The shortest of printf's forms that reads back as v. */
 static void shortest(double v, char out[40]) {
+    locale_t before = wr_c_locale_enter();
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, 40, "%.*g", digits, v);
-        if (strtod(out, NULL) == v) return;
+        if (strtod(out, NULL) == v) break;
     }
+    wr_c_locale_leave(before);
 }
 
 bool wr_decimal_of(const json_t *number, wr_decimal *out) {
