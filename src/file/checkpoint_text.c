@@ -139,11 +139,13 @@ static void add_from_gguf(const wr_gguf *g, id_set *set) {
     wr_gguf_type type;
     int64_t n, kind;
     if (!wr_gguf_array(g, "tokenizer.ggml.token_type", &type, &n)) return;
+    const wr_gguf_list *kinds = wr_gguf_list_find(g, "tokenizer.ggml.token_type");
+    const wr_gguf_list *tokens = wr_gguf_list_find(g, "tokenizer.ggml.tokens");
     for (int64_t i = 0; i < n; i++) {
         const char *text;
         size_t bytes;
-        if (!wr_gguf_array_int(g, "tokenizer.ggml.token_type", i, &kind) || kind != 3) continue; /* 3: control */
-        if (!wr_gguf_array_string(g, "tokenizer.ggml.tokens", i, &text, &bytes)) continue;
+        if (!wr_gguf_list_int(kinds, i, &kind) || kind != 3) continue; /* 3: control */
+        if (!wr_gguf_list_string(tokens, i, &text, &bytes)) continue;
         for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
             if (bytes == strlen(ends[k]) && memcmp(text, ends[k], bytes) == 0) add_id(set, i);
     }

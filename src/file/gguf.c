@@ -24,7 +24,7 @@ enum {
     MIN_TENSOR_BYTES = 8 + 4 + 4 + 8, /* length, dimensions, type, offset */
 };
 
-typedef struct entry {
+typedef struct wr_gguf_list {
     const char *key;
     size_t key_bytes;
     wr_gguf_type type, element; /* element: of an array */
@@ -527,13 +527,13 @@ bool wr_gguf_string(const wr_gguf *g, const char *key, const char **text, size_t
     return true;
 }
 
-static const entry *find_array(const wr_gguf *g, const char *key) {
+const wr_gguf_list *wr_gguf_list_find(const wr_gguf *g, const char *key) {
     const entry *e = find_entry(g, key);
     return e && e->type == WR_GGUF_ARRAY ? e : NULL;
 }
 
 bool wr_gguf_array(const wr_gguf *g, const char *key, wr_gguf_type *type, int64_t *n) {
-    const entry *e = find_array(g, key);
+    const entry *e = wr_gguf_list_find(g, key);
     if (!e) return false;
     *type = e->element;
     *n = e->count;
@@ -546,23 +546,32 @@ static const uint8_t *array_element(const entry *e, int64_t index) {
     return e->value + (size_t)index * scalar_bytes(e->element);
 }
 
-bool wr_gguf_array_int(const wr_gguf *g, const char *key, int64_t index, int64_t *out) {
-    const entry *e = find_array(g, key);
-    const uint8_t *p = array_element(e, index);
-    return p && load_int(e->element, p, out);
+bool wr_gguf_list_int(const wr_gguf_list *list, int64_t index, int64_t *out) {
+    const uint8_t *p = array_element(list, index);
+    return p && load_int(list->element, p, out);
 }
 
-bool wr_gguf_array_float(const wr_gguf *g, const char *key, int64_t index, double *out) {
-    const entry *e = find_array(g, key);
-    const uint8_t *p = array_element(e, index);
-    return p && load_float(e->element, p, out);
+bool wr_gguf_list_float(const wr_gguf_list *list, int64_t index, double *out) {
+    const uint8_t *p = array_element(list, index);
+    return p && load_float(list->element, p, out);
 }
 
-bool wr_gguf_array_string(const wr_gguf *g, const char *key, int64_t index, const char **text, size_t *bytes) {
-    const entry *e = find_array(g, key);
-    if (!e || e->element != WR_GGUF_STRING || index < 0 || index >= e->count) return false;
-    const uint8_t *p = e->value + e->offsets[index];
+bool wr_gguf_list_string(const wr_gguf_list *list, int64_t index, const char **text, size_t *bytes) {
+    if (!list || list->element != WR_GGUF_STRING || index < 0 || index >= list->count) return false;
+    const uint8_t *p = list->value + list->offsets[index];
     *bytes = (size_t)load_u64(p); /* checked at open */
     *text = (const char *)p + 8;
     return true;
+}
+
+bool wr_gguf_array_int(const wr_gguf *g, const char *key, int64_t index, int64_t *out) {
+    return wr_gguf_list_int(wr_gguf_list_find(g, key), index, out);
+}
+
+bool wr_gguf_array_float(const wr_gguf *g, const char *key, int64_t index, double *out) {
+    return wr_gguf_list_float(wr_gguf_list_find(g, key), index, out);
+}
+
+bool wr_gguf_array_string(const wr_gguf *g, const char *key, int64_t index, const char **text, size_t *bytes) {
+    return wr_gguf_list_string(wr_gguf_list_find(g, key), index, text, bytes);
 }

@@ -63,5 +63,12 @@ bool wr_gguf_array(const wr_gguf *g, const char *key, wr_gguf_type *type, int64_
 bool wr_gguf_array_int(const wr_gguf *g, const char *key, int64_t index, int64_t *out);
 bool wr_gguf_array_float(const wr_gguf *g, const char *key, int64_t index, double *out);
 bool wr_gguf_array_string(const wr_gguf *g, const char *key, int64_t index, const char **text, size_t *bytes);
+/* The same of an array that is looked up once, for those who read it whole: a view. NULL, without such a key, has no
+ * elements. */
+typedef struct wr_gguf_list wr_gguf_list;
+const wr_gguf_list *wr_gguf_list_find(const wr_gguf *g, const char *key);
+bool wr_gguf_list_int(const wr_gguf_list *list, int64_t index, int64_t *out);
+bool wr_gguf_list_float(const wr_gguf_list *list, int64_t index, double *out);
+bool wr_gguf_list_string(const wr_gguf_list *list, int64_t index, const char **text, size_t *bytes);
 
 #endif

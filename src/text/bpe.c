@@ -95,7 +95,7 @@ void wr_bpe_find_bytes(wr_bpe *bpe) {
         uint8_t piece[4];
         bpe->byte_ids[b] = -1;
         if (bpe->bytes) {
-            size_t n = (size_t)wr_utf8_put(wr_byte_to_char((uint8_t)b), piece);
+            size_t n = wr_bytes_spell(&(uint8_t){(uint8_t)b}, 1, piece);
             bpe->byte_ids[b] = wr_vocab_find(bpe->vocab, piece, n);
         } else if (bpe->byte_fallback) {
             bpe->byte_ids[b] = wr_vocab_find_byte(bpe->vocab, (uint8_t)b);
@@ -103,10 +103,9 @@ void wr_bpe_find_bytes(wr_bpe *bpe) {
     }
 }
 
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
-enum { META_BYTES = 3 };
+enum { META_BYTES = WR_METASPACE_BYTES };
 
-static bool is_meta(const uint8_t *p) { return memcmp(p, metaspace, META_BYTES) == 0; }
+static bool is_meta(const uint8_t *p) { return memcmp(p, WR_METASPACE, META_BYTES) == 0; }
 
 /* A joined piece whose left half is `left` bytes joins something with a space behind it. */
 static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
@@ -117,7 +116,7 @@ static bool joins_at(const uint8_t *piece, size_t left, size_t bytes) {
 void wr_bpe_finish(wr_bpe *bpe) {
     const wr_vocab *v = bpe->vocab;
     /* A space without a token of its own could become part of an unknown one. */
-    bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, metaspace, META_BYTES) >= 0;
+    bool cuts = !bpe->bytes && !bpe->front && !bpe->back && wr_vocab_find(v, WR_METASPACE, META_BYTES) >= 0;
     for (size_t i = 0; cuts && i < bpe->n_merges; i++) {
         const wr_merge *m = &bpe->merges[i];
         cuts = !joins_at(wr_vocab_piece(v, m->joined), wr_vocab_length(v, m->left), wr_vocab_length(v, m->joined));
@@ -218,18 +217,16 @@ static bool has_bytes(const wr_bpe *bpe, const uint8_t *p, size_t n) {
 static int32_t affixed(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *word, size_t i, size_t step, bool last,
                        bool *ok) {
     size_t m = 0;
-    uint8_t utf8[4];
     if (!wr_grow(&s->spelled, &s->spelled_cap, bpe->n_front + bpe->n_back + 2 * step, 1)) {
         *ok = false;
         return -1;
     }
     if (i > 0 && bpe->n_front) memcpy(s->spelled, bpe->front, m = bpe->n_front);
-    for (size_t k = 0; k < step; k++) {
-        size_t n = 1;
-        utf8[0] = word[i + k];
-        if (bpe->bytes) n = (size_t)wr_utf8_put(wr_byte_to_char(word[i + k]), utf8);
-        memcpy(s->spelled + m, utf8, n);
-        m += n;
+    if (bpe->bytes) {
+        m += wr_bytes_spell(word + i, step, s->spelled + m);
+    } else {
+        memcpy(s->spelled + m, word + i, step);
+        m += step;
     }
     if (last && bpe->n_back) {
         memcpy(s->spelled + m, bpe->back, bpe->n_back);
@@ -340,14 +337,7 @@ static int32_t whole_word(const wr_bpe *bpe, wr_bpe_scratch *s, const uint8_t *w
             *ok = false;
             return -1;
         }
-        size_t m = 0;
-        uint8_t utf8[4];
-        for (size_t i = 0; i < n; i++) {
-            size_t k = (size_t)wr_utf8_put(wr_byte_to_char(word[i]), utf8);
-            memcpy(s->spelled + m, utf8, k);
-            m += k;
-        }
-        id = wr_vocab_find(bpe->vocab, s->spelled, m);
+        id = wr_vocab_find(bpe->vocab, s->spelled, wr_bytes_spell(word, n, s->spelled));
     }
     return id >= 0 && bpe->vocab->flags[id] & (WR_TOKEN_UNUSED | WR_TOKEN_SPECIAL) ? -1 : id;
 }
@@ -391,7 +381,7 @@ static bool merge(const wr_bpe *bpe, wr_bpe_scratch *s, const wr_view *v, size_t
  * parts merge faster than one long one. */
 static size_t part_end(const wr_bpe *bpe, const uint8_t *p, size_t begin, size_t end) {
     for (size_t at = begin + 1; bpe->cuts_at_space && at + META_BYTES <= end; at++) {
-        const uint8_t *hit = memchr(p + at, metaspace[0] & 0xFF, end - META_BYTES + 1 - at);
+        const uint8_t *hit = memchr(p + at, WR_METASPACE[0] & 0xFF, end - META_BYTES + 1 - at);
         if (!hit) break;
         at = (size_t)(hit - p);
         if (joins_at(p, at, end)) return at;

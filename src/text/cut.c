@@ -45,18 +45,7 @@ static weir_status find_matches(const wr_cut_step *step, const wr_view *v, wr_pi
             s->matches.at[i].end += piece.begin;
         }
     } else if (step->kind == WR_CUT_TEXT || step->kind == WR_CUT_METASPACE) {
-        size_t m = step->find_bytes;
-        for (size_t i = 0; ok && m && i + m <= n;) {
-            const uint8_t *hit = memchr(p + i, step->find[0], n - i - m + 1);
-            if (!hit) break;
-            i = (size_t)(hit - p);
-            if (memcmp(hit, step->find, m) != 0) {
-                i++;
-                continue;
-            }
-            ok = wr_pieces_add(&s->matches, piece.begin + i, piece.begin + i + m);
-            i += m;
-        }
+        ok = wr_pieces_find(&s->matches, v->data, piece.begin, piece.end, step->find, step->find_bytes);
     } else if (step->kind == WR_CUT_LENGTH) {
         for (size_t i = 0, begin = 0, chars = 0; ok && i < n; begin = i, chars = 0) {
             uint32_t cp;
@@ -171,8 +160,7 @@ static bool rewrite_bytes(const wr_view *v, wr_piece piece, wr_text *out) {
     for (size_t i = piece.begin; i < piece.end;) {
         uint32_t cp;
         uint8_t spelled[8];
-        size_t k = (size_t)wr_utf8_get(v->data + i, &cp), m = 0;
-        for (size_t b = 0; b < k; b++) m += (size_t)wr_utf8_put(wr_byte_to_char(v->data[i + b]), spelled + m);
+        size_t k = (size_t)wr_utf8_get(v->data + i, &cp), m = wr_bytes_spell(v->data + i, k, spelled);
         if (!wr_text_add(out, spelled, m, wr_view_range(v, i, i + k))) return false;
         i += k;
     }

@@ -49,9 +49,11 @@ static bool starts(const wr_text *t, size_t at, const char *what, size_t n) {
 }
 
 static bool replace(piece *p, const char *find, size_t n_find, const char *put, size_t n_put) {
+    /* Most pieces have nothing of the kind, and stay where they are. */
+    if (!n_find || !p->text.n || !memmem(p->text.data, p->text.n, find, n_find)) return true;
     p->next.n = 0;
     for (size_t i = 0; i < p->text.n;) {
-        bool hit = n_find && starts(&p->text, i, find, n_find);
+        bool hit = starts(&p->text, i, find, n_find);
         if (!(hit ? add(&p->next, put, n_put) : add(&p->next, p->text.data + i, 1))) return false;
         i += hit ? n_find : 1;
     }

@@ -1,12 +1,12 @@
 /* Owns the reading of JSON (RFC 8259) without a tree. */
 #include "text/json_lists.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/c_locale.h"
 #include "text/unicode.h"
 #include "text/work.h"
 
@@ -156,7 +156,6 @@ weir_status wr_json_reader_init(wr_json_reader *r, const char *text, wr_json_spa
 
 void wr_json_reader_deinit(wr_json_reader *r) {
     wr_free(r->unescaped);
-    if (r->locale) freelocale(r->locale);
     *r = (wr_json_reader){0};
 }
 
@@ -186,18 +185,12 @@ weir_status wr_json_more(wr_json_reader *r, char close, bool *more, weir_error *
     return WEIR_OK;
 }
 
-static int hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The four digits of \uXXXX at p; -1 when they are none. */
 static int32_t code_unit(const char *p, const char *end) {
     int32_t unit = 0;
     if (end - p < 4) return -1;
     for (int i = 0; i < 4; i++) {
-        int d = hex(p[i]);
+        int d = wr_hex_digit(p[i]);
         if (d < 0) return -1;
         unit = unit * 16 + d;
     }
@@ -221,7 +214,7 @@ static const char *unescape(const char *p, const char *end, uint8_t out[4], size
         if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return NULL;
         int32_t low = code_unit(p + 2, end);
         if (low < 0xDC00 || low > 0xDFFF) return NULL;
-        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+        unit = (int32_t)wr_surrogates_join((uint32_t)unit, (uint32_t)low);
         p += 6;
     }
     *n = (size_t)wr_utf8_put((uint32_t)unit, out);
@@ -315,9 +308,8 @@ weir_status wr_json_number(wr_json_reader *r, double *value, weir_error *err) {
     memcpy(copy, p, n);
     copy[n] = 0;
     /* strtod obeys the program's locale, JSON does not. */
-    if (!r->locale) r->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!r->locale) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory to read numbers", r->where);
-    *value = strtod_l(copy, NULL, r->locale);
+    if (!wr_c_locale()) return WR_FAIL(err, WEIR_E_MEMORY, "%s: no memory to read numbers", r->where);
+    *value = strtod_l(copy, NULL, wr_c_locale());
     if (!isfinite(*value)) return wrong(r, "a number within the range of double precision", err);
     r->at += n;
     return WEIR_OK;

@@ -1,6 +1,7 @@
 /* The long lists of a tokenizer file. jansson makes an object of every string, which
  * for the 800,000 strings of a large file takes most of a second; so vocabulary and
- * merges are cut out of the text and read without a tree. The rest is jansson's. */
+ * merges are cut out of the text and read without a tree. The rest is jansson's. The
+ * reader serves wherever one value is wanted without a tree. */
 #ifndef WR_TEXT_JSON_LISTS_H
 #define WR_TEXT_JSON_LISTS_H
 
@@ -30,7 +31,6 @@ typedef struct wr_json_reader {
     char *unescaped;
     size_t cap;
     bool first; /* the next member is the first */
-    void *locale;
 } wr_json_reader;
 
 /* Error: FORMAT when the span is no UTF-8. */

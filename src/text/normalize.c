@@ -20,26 +20,13 @@ static weir_status step_replace(const wr_norm_step *step, const wr_view *v, wr_t
                                 wr_regex_scratch *scratch, weir_error *err) {
     wr_pieces found = {0};
     weir_status st = WEIR_OK;
+    bool ok = true;
     if (step->regex) {
         st = wr_regex_find_all(step->regex, scratch, v->data, v->n, &found, err);
     } else {
-        for (size_t i = 0; step->find_bytes && i + step->find_bytes <= v->n;) {
-            const uint8_t *hit = memchr(v->data + i, step->find[0], v->n - i - step->find_bytes + 1);
-            if (!hit) break;
-            i = (size_t)(hit - v->data);
-            if (memcmp(hit, step->find, step->find_bytes) != 0) {
-                i++;
-                continue;
-            }
-            if (!wr_pieces_add(&found, i, i + step->find_bytes)) {
-                st = WR_FAIL(err, WEIR_E_MEMORY, "no memory to normalise a text of %zu bytes", v->n);
-                break;
-            }
-            i += step->find_bytes;
-        }
+        ok = wr_pieces_find(&found, v->data, 0, v->n, step->find, step->find_bytes);
     }
     size_t at = 0;
-    bool ok = true;
     for (size_t i = 0; st == WEIR_OK && ok && i < found.n; i++) {
         wr_piece hit = found.at[i];
         wr_range from = {0, 0};

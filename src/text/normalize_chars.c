@@ -58,10 +58,8 @@ static int space_cjk(uint32_t cp, uint8_t out[OUT_MAX]) {
 
 static int byte_level(uint32_t cp, uint8_t out[OUT_MAX]) {
     uint8_t utf8[4];
-    int n = wr_utf8_put(cp, utf8), m = 0;
     if (cp > ' ' && cp < 0x7F) return KEEP;
-    for (int i = 0; i < n; i++) m += wr_utf8_put(wr_byte_to_char(utf8[i]), out + m);
-    return m;
+    return (int)wr_bytes_spell(utf8, (size_t)wr_utf8_put(cp, utf8), out);
 }
 
 static int look(wr_norm_kind kind, uint32_t cp, uint8_t out[OUT_MAX]) {

@@ -6,8 +6,6 @@
 #include "text/normalize.h"
 #include "text/unicode.h"
 
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
-
 /* ---- As Hugging Face does --------------------------------------------------- */
 
 /* A grapheme cluster below this size is looked up as a whole first. */
@@ -91,7 +89,7 @@ static const uint8_t *prefix(const wr_norm_step *step, const wr_view *v, size_t 
 }
 
 static bool add_space(const wr_norm_step *step, wr_text *out, wr_range from) {
-    return step->escape ? wr_text_add(out, metaspace, 3, from) : wr_text_add(out, " ", 1, from);
+    return step->escape ? wr_text_add(out, WR_METASPACE, WR_METASPACE_BYTES, from) : wr_text_add(out, " ", 1, from);
 }
 
 static wr_range place(const wr_view *v, size_t at) {
@@ -136,7 +134,7 @@ bool wr_norm_sentencepiece(const wr_norm_step *step, const wr_view *v, wr_text *
         if (!n) extend_last(out, from.end);
         at += used;
     }
-    const char *space = step->escape ? metaspace : " ";
+    const char *space = step->escape ? WR_METASPACE : " ";
     size_t space_bytes = strlen(space);
     while (step->squeeze && out->n >= space_bytes &&
            memcmp(out->data + out->n - space_bytes, space, space_bytes) == 0) {

@@ -87,8 +87,8 @@ weir_status wr_tok_get_front(const json_t *obj, const char *where, wr_cut_front 
 weir_status wr_tok_get_replacement(const json_t *obj, const char *where, const char **text, size_t *bytes,
                                    weir_error *err) {
     uint32_t cp;
-    *text = "\xE2\x96\x81";
-    *bytes = 3;
+    *text = WR_METASPACE;
+    *bytes = WR_METASPACE_BYTES;
     WR_TRY(wr_field_string(obj, where, "replacement", text, bytes, err));
     if (*bytes == 0 || wr_utf8_get((const uint8_t *)*text, &cp) != (int)*bytes) {
         return WR_FAIL(err, WEIR_E_FORMAT, "%s.replacement must be one character", where);

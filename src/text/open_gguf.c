@@ -5,21 +5,15 @@
 #include "file/gguf.h"
 #include "text/tokenizer.h"
 
-typedef struct string_array {
-    const wr_gguf *gguf;
-    const char *key;
-} string_array;
-
 static bool get_string(void *context, size_t i, const char **text, size_t *bytes) {
-    const string_array *a = context;
-    return wr_gguf_array_string(a->gguf, a->key, (int64_t)i, text, bytes);
+    return wr_gguf_list_string(context, (int64_t)i, text, bytes);
 }
 
-static wr_string_list string_list(string_array *a) {
+static wr_string_list string_list(const wr_gguf *g, const char *key) {
     wr_gguf_type type;
     int64_t n;
-    if (!wr_gguf_array(a->gguf, a->key, &type, &n) || type != WR_GGUF_STRING) n = 0;
-    return (wr_string_list){.n = (size_t)n, .get = get_string, .context = a};
+    if (!wr_gguf_array(g, key, &type, &n) || type != WR_GGUF_STRING) n = 0;
+    return (wr_string_list){.n = (size_t)n, .get = get_string, .context = (void *)wr_gguf_list_find(g, key)};
 }
 
 /* A terminated copy of a metadata string; NULL when absent or out of memory. */
@@ -45,9 +39,10 @@ static weir_status read_lists(const wr_gguf *g, size_t n_tokens, float **scores,
                            n_tokens);
         if (!(*scores = wr_malloc(n_tokens * sizeof **scores)))
             return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu scores", n_tokens);
+        const wr_gguf_list *list = wr_gguf_list_find(g, scores_key);
         for (size_t i = 0; i < n_tokens; i++) {
             double value;
-            if (!wr_gguf_array_float(g, scores_key, (int64_t)i, &value))
+            if (!wr_gguf_list_float(list, (int64_t)i, &value))
                 return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of numbers", scores_key);
             (*scores)[i] = (float)value;
         }
@@ -57,9 +52,10 @@ static weir_status read_lists(const wr_gguf *g, size_t n_tokens, float **scores,
             return WR_FAIL(err, WEIR_E_FORMAT, "%s has %lld entries for %zu tokens", types_key, (long long)n, n_tokens);
         if (!(*types = wr_malloc(n_tokens * sizeof **types)))
             return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu token types", n_tokens);
+        const wr_gguf_list *list = wr_gguf_list_find(g, types_key);
         for (size_t i = 0; i < n_tokens; i++) {
             int64_t value;
-            if (!wr_gguf_array_int(g, types_key, (int64_t)i, &value))
+            if (!wr_gguf_list_int(list, (int64_t)i, &value))
                 return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of integers", types_key);
             (*types)[i] = (int32_t)value;
         }
@@ -75,9 +71,10 @@ static weir_status read_rules(const wr_gguf *g, uint8_t **rules, size_t *bytes, 
     if (!wr_gguf_array(g, key, &type, &n) || n == 0) return WEIR_OK;
     *bytes = (size_t)n;
     if (!(*rules = wr_malloc(*bytes))) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %zu bytes of %s", *bytes, key);
+    const wr_gguf_list *list = wr_gguf_list_find(g, key);
     for (int64_t i = 0; i < n; i++) {
         int64_t value;
-        if (!wr_gguf_array_int(g, key, i, &value)) return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of bytes", key);
+        if (!wr_gguf_list_int(list, i, &value)) return WR_FAIL(err, WEIR_E_FORMAT, "%s is not a list of bytes", key);
         (*rules)[i] = (uint8_t)value;
     }
     return WEIR_OK;
@@ -86,15 +83,14 @@ static weir_status read_rules(const wr_gguf *g, uint8_t **rules, size_t *bytes, 
 weir_status wr_tokenizer_open_gguf(const wr_gguf *g, weir_tokenizer **out, weir_error *err) {
     wr_vocab_source src;
     wr_vocab_source_init(&src);
-    string_array tokens = {g, "tokenizer.ggml.tokens"}, merges = {g, "tokenizer.ggml.merges"};
     float *scores = NULL;
     int32_t *types = NULL;
     uint8_t *rules = NULL;
     char *model = dup_string(g, "tokenizer.ggml.model"), *pre = dup_string(g, "tokenizer.ggml.pre");
     char *chat = dup_string(g, "tokenizer.chat_template");
     weir_status st = WEIR_OK;
-    src.tokens = string_list(&tokens);
-    src.merges = string_list(&merges);
+    src.tokens = string_list(g, "tokenizer.ggml.tokens");
+    src.merges = string_list(g, "tokenizer.ggml.merges");
     src.model = model, src.pre = pre, src.chat_template = chat;
     src.bos_id = int_or(g, "tokenizer.ggml.bos_token_id", -1);
     src.eos_id = int_or(g, "tokenizer.ggml.eos_token_id", -1);

@@ -112,9 +112,9 @@ weir_status wr_tok_build_tiktoken(weir_tokenizer *tok, const char *text, size_t 
                        "a tiktoken file of %zu ranks: how it splits text is not known; use the model's tokenizer.json",
                        n);
     }
-    WR_TRY(wr_tok_link_ranks(tok, err));
+    /* The rule first: the ranks say how merges are, whatever it has. */
     WR_TRY(wr_split_rule_apply(wr_split_rule_find(found->rule), tok, err));
-    tok->bpe.ignore_merges = true;
+    WR_TRY(wr_tok_link_ranks(tok, err));
     for (size_t i = 0; i < tok->n_norm; i++) tok->norm[i].newest = true; /* the programs use Python's */
     if (has_config) return WEIR_OK;
     WR_TRY(add_specials(tok, found, err));

@@ -15,8 +15,6 @@ static const char *const end_pieces[] = {"<|im_end|>",      "<|endoftext|>", "<|
                                          "<|eom_id|>",      "<end_of_turn>", "<|end|>",    "<|return|>",
                                          "<|end_of_turn|>", "<|eot|>",       "<EOT>",      "</s>"};
 
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
-
 void wr_vocab_source_init(wr_vocab_source *src) {
     *src = (wr_vocab_source){.bos_id = -1,
                              .eos_id = -1,
@@ -34,9 +32,12 @@ void wr_vocab_source_init(wr_vocab_source *src) {
  * the others, and leaves names in brackets alone. */
 static weir_status append_bert(weir_tokenizer *tok, size_t i, const char *text, size_t bytes, unsigned flags,
                                weir_error *err) {
-    bool starts = bytes > 3 && memcmp(text, metaspace, 3) == 0;
+    bool starts = bytes > WR_METASPACE_BYTES && memcmp(text, WR_METASPACE, WR_METASPACE_BYTES) == 0;
     bool name = bytes > 2 && text[0] == '[' && text[bytes - 1] == ']';
-    if (starts) return wr_vocab_append(&tok->vocab, (int64_t)i, text + 3, bytes - 3, flags, err);
+    if (starts) {
+        return wr_vocab_append(&tok->vocab, (int64_t)i, text + WR_METASPACE_BYTES, bytes - WR_METASPACE_BYTES, flags,
+                               err);
+    }
     if (name || flags) return wr_vocab_append(&tok->vocab, (int64_t)i, text, bytes, flags, err);
     char *inner = wr_malloc(bytes + 2);
     if (!inner) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for token %zu", i);

@@ -13,13 +13,11 @@ enum { MERGES_MAX = 4 * WR_VOCAB_MAX };
 
 weir_status wr_tok_add_rank(weir_tokenizer *tok, int64_t id, const uint8_t *bytes, size_t n, weir_error *err) {
     uint8_t spelled[2 * WR_RANK_BYTES_MAX];
-    size_t m = 0;
     if (n > WR_RANK_BYTES_MAX) {
         return WR_FAIL(err, WEIR_E_LIMIT, "token %lld has %zu bytes, at most %d are allowed", (long long)id, n,
                        WR_RANK_BYTES_MAX);
     }
-    for (size_t i = 0; i < n; i++) m += (size_t)wr_utf8_put(wr_byte_to_char(bytes[i]), spelled + m);
-    return wr_vocab_append(&tok->vocab, id, spelled, m, 0, err);
+    return wr_vocab_append(&tok->vocab, id, spelled, wr_bytes_spell(bytes, n, spelled), 0, err);
 }
 
 weir_status wr_tok_link_ranks(weir_tokenizer *tok, weir_error *err) {

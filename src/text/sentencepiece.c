@@ -10,8 +10,6 @@
 #include "base/mem.h"
 #include "text/unicode.h"
 
-static const char metaspace[] = "\xE2\x96\x81"; /* U+2581 stands for the space */
-
 static weir_status no_memory(weir_error *err) { return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer"); }
 
 weir_status wr_piece_flags(int32_t kind, const char *piece, size_t bytes, size_t id, unsigned *flags, weir_error *err) {
@@ -39,7 +37,7 @@ static weir_status add_user_piece(weir_tokenizer *tok, int32_t id, wr_added *to,
     wr_text spelled = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < wr_vocab_length(&tok->vocab, id); i++) {
-        ok = piece[i] == ' ' ? wr_text_add(&spelled, metaspace, 3, (wr_range){0, 0})
+        ok = piece[i] == ' ' ? wr_text_add(&spelled, WR_METASPACE, WR_METASPACE_BYTES, (wr_range){0, 0})
                              : wr_text_add(&spelled, piece + i, 1, (wr_range){0, 0});
     }
     tok->vocab.flags[id] |= WR_TOKEN_ADDED;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/unicode.h"
 
 const char wr_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -86,8 +87,8 @@ weir_status wr_tok_decode_metaspace(weir_tokenizer *tok, weir_error *err) {
     wr_decode_step *step = NULL;
     WR_TRY(wr_tok_add_decode(tok, &step, err));
     step->kind = WR_DECODE_METASPACE;
-    step->find = wr_strdup("\xE2\x96\x81");
-    step->find_bytes = 3;
+    step->find = wr_strdup(WR_METASPACE);
+    step->find_bytes = WR_METASPACE_BYTES;
     return step->find ? WEIR_OK : WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
 }
 

@@ -100,6 +100,12 @@ size_t wr_utf8_back(const uint8_t *p, size_t at) {
     return at;
 }
 
+size_t wr_utf8_count(const uint8_t *p, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) count += (p[i] & 0xC0) != 0x80;
+    return count;
+}
+
 bool wr_char_is_space(uint32_t cp) {
     if (cp < 0x80) return cp == ' ' || (cp >= '\t' && cp <= '\r');
     return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
@@ -156,6 +162,12 @@ uint32_t wr_byte_to_char(uint8_t byte) {
     if (byte <= 0x20) return 0x100u + byte;
     if (byte <= 0xA0) return 0x121u + (byte - 0x7Fu);
     return 0x143u;
+}
+
+size_t wr_bytes_spell(const uint8_t *p, size_t n, uint8_t *out) {
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) m += (size_t)wr_utf8_put(wr_byte_to_char(p[i]), out + m);
+    return m;
 }
 
 int wr_char_to_byte(uint32_t cp) {

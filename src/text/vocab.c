@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/unicode.h"
 #include "text/work.h"
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -221,16 +222,9 @@ void wr_vocab_trim(wr_vocab *v) {
     v->cap = v->n;
 }
 
-static int hex(uint8_t c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-}
-
 int wr_vocab_byte_value(const uint8_t *piece, size_t bytes) {
     if (bytes != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') return -1;
-    int high = hex(piece[3]), low = hex(piece[4]);
+    int high = wr_hex_digit((char)piece[3]), low = wr_hex_digit((char)piece[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

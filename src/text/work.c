@@ -73,6 +73,21 @@ bool wr_pieces_add(wr_pieces *p, size_t begin, size_t end) {
     return true;
 }
 
+bool wr_pieces_find(wr_pieces *p, const uint8_t *text, size_t begin, size_t end, const char *what, size_t bytes) {
+    for (size_t at = begin; bytes && at + bytes <= end;) {
+        const uint8_t *hit = memchr(text + at, what[0], end - at - bytes + 1);
+        if (!hit) break;
+        at = (size_t)(hit - text);
+        if (memcmp(hit, what, bytes) != 0) {
+            at++;
+            continue;
+        }
+        if (!wr_pieces_add(p, at, at + bytes)) return false;
+        at += bytes;
+    }
+    return true;
+}
+
 void wr_ids_deinit(wr_ids *ids) {
     wr_free(ids->id);
     wr_free(ids->from);

@@ -53,6 +53,8 @@ typedef struct wr_pieces {
     size_t n, cap;
 } wr_pieces;
 bool wr_pieces_add(wr_pieces *p, size_t begin, size_t end);
+/* Append where `what` (empty: nowhere) stands in bytes [begin, end) of text, from left to right, not overlapping. */
+bool wr_pieces_find(wr_pieces *p, const uint8_t *text, size_t begin, size_t end, const char *what, size_t bytes);
 
 /* Tokens being written. */
 typedef struct wr_ids {

@@ -2,6 +2,8 @@
  * tools/check_grammar.py --goldens), and what cannot be enforced is refused by name. */
 #include "text_test.h"
 
+#include <locale.h>
+
 #include "base/fault.h"
 #include "weir/grammar.h"
 
@@ -242,6 +244,35 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
+/* A program may have set a locale that writes 1.5 as 1,5. */
+static void bounds_hold_where_the_decimal_point_is_a_comma(void **state) {
+    (void)state;
+    static const char schema[] = "{\"type\": \"number\", \"minimum\": 1.5, \"maximum\": 2.25}";
+    static const char *const texts[] = {"1.5", "2.25", "1.49", "2.26"}; /* the first two fit */
+    char folder[] = "/tmp/weir-locale-XXXXXX", command[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null", folder);
+    bool made = system(command) == 0;
+    setenv("LOCPATH", folder, 1);
+    bool set = made && setlocale(LC_NUMERIC, "de_DE.UTF-8") && *localeconv()->decimal_point == ',';
+    bool right[4] = {false};
+    if (set) {
+        weir_grammar *g = compile(schema, NULL, NULL);
+        weir_constraint *k;
+        assert_non_null(g);
+        assert_int_equal(weir_constraint_new(g, NULL, 0, &k, NULL), WEIR_OK);
+        for (int i = 0; i < 4; i++) right[i] = accepts(k, texts[i], strlen(texts[i])) == (i < 2);
+        weir_constraint_free(k);
+        weir_grammar_release(g);
+    }
+    setlocale(LC_NUMERIC, "C");
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    if (!set) skip(); /* this system has no means to make such a locale */
+    for (int i = 0; i < 4; i++) assert_true(right[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(documents_get_the_verdicts_of_jsonschema),
@@ -249,6 +280,7 @@ int main(void) {
         cmocka_unit_test(hostile_schemas_are_bounded),
         cmocka_unit_test(options_choose_whitespace_and_spelling),
         cmocka_unit_test(stated_rules_hold),
+        cmocka_unit_test(bounds_hold_where_the_decimal_point_is_a_comma),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

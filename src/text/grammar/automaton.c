@@ -47,17 +47,24 @@ static bool link_repeat(wr_gr_build *b, wr_auto *a, const wr_expr *e, uint32_t f
     return wr_auto_arrow_add(b, a, at, NULL, to);
 }
 
-static bool link_automaton(wr_gr_build *b, wr_auto *a, const wr_auto *inner, uint32_t from, uint32_t to) {
-    uint32_t base = (uint32_t)a->n, id;
+/* A copy of inner behind the states of a, entered from a state by an empty arrow; *base: where its states begin. */
+static bool copy_into(wr_gr_build *b, wr_auto *a, const wr_auto *inner, bool tags, uint32_t from, uint32_t *base) {
+    uint32_t id;
+    *base = (uint32_t)a->n;
     for (size_t i = 0; i < inner->n; i++)
-        if (!wr_auto_state_add(b, a, -1, &id)) return false;
-    for (size_t i = 0; i < inner->n; i++) {
+        if (!wr_auto_state_add(b, a, tags ? inner->state[i].tag : -1, &id)) return false;
+    for (uint32_t i = 0; i < inner->n; i++)
         for (uint32_t k = inner->state[i].arrows; k; k = inner->arrow[k].next)
-            if (!wr_auto_arrow_add(b, a, base + (uint32_t)i, inner->arrow[k].on, base + inner->arrow[k].to))
-                return false;
-        if (inner->state[i].tag >= 0 && !wr_auto_arrow_add(b, a, base + (uint32_t)i, NULL, to)) return false;
-    }
-    return wr_auto_arrow_add(b, a, from, NULL, base + inner->start);
+            if (!wr_auto_arrow_add(b, a, *base + i, inner->arrow[k].on, *base + inner->arrow[k].to)) return false;
+    return wr_auto_arrow_add(b, a, from, NULL, *base + inner->start);
+}
+
+static bool link_automaton(wr_gr_build *b, wr_auto *a, const wr_auto *inner, uint32_t from, uint32_t to) {
+    uint32_t base;
+    if (!copy_into(b, a, inner, false, from, &base)) return false;
+    for (uint32_t i = 0; i < inner->n; i++)
+        if (inner->state[i].tag >= 0 && !wr_auto_arrow_add(b, a, base + i, NULL, to)) return false;
+    return true;
 }
 
 /* Lay e between two states. Recursion is as deep as the expression, which its parser bounds. */
@@ -221,18 +228,10 @@ wr_auto *wr_auto_length(wr_gr_build *b, uint32_t min, uint32_t max) {
 
 wr_auto *wr_auto_or(wr_gr_build *b, const wr_auto *const *list, size_t n) {
     wr_auto *a = wr_auto_new(b);
-    uint32_t id;
+    uint32_t base;
     if (!a || !wr_auto_state_add(b, a, -1, &a->start)) return NULL;
-    for (size_t l = 0; l < n; l++) {
-        uint32_t base = (uint32_t)a->n;
-        if (!list[l]) return NULL;
-        for (size_t i = 0; i < list[l]->n; i++)
-            if (!wr_auto_state_add(b, a, list[l]->state[i].tag, &id)) return NULL;
-        for (uint32_t i = 0; i < list[l]->n; i++)
-            for (uint32_t k = list[l]->state[i].arrows; k; k = list[l]->arrow[k].next)
-                if (!wr_auto_arrow_add(b, a, base + i, list[l]->arrow[k].on, base + list[l]->arrow[k].to)) return NULL;
-        if (!wr_auto_arrow_add(b, a, a->start, NULL, base + list[l]->start)) return NULL;
-    }
+    for (size_t l = 0; l < n; l++)
+        if (!list[l] || !copy_into(b, a, list[l], true, a->start, &base)) return NULL;
     return trim(b, a);
 }
 

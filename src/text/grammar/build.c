@@ -23,6 +23,8 @@ bool wr_gr_fail_at(wr_gr_build *b, weir_status code, const char *file, int line,
     return false;
 }
 
+bool wr_gr_no_memory(wr_gr_build *b) { return WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar"); }
+
 void *wr_gr_alloc(wr_gr_build *b, size_t count, size_t bytes) {
     size_t total;
     if (!wr_mul_size(count, bytes, &total)) total = SIZE_MAX / 2;
@@ -32,7 +34,7 @@ void *wr_gr_alloc(wr_gr_build *b, size_t count, size_t bytes) {
         WR_GR_FAIL(b, WEIR_E_LIMIT, "the grammar is too large: compiling it would need more than %d MiB",
                    WR_GR_BUILD_BYTES_MAX >> 20);
     else
-        WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar");
+        wr_gr_no_memory(b);
     return NULL;
 }
 

@@ -34,6 +34,8 @@ void *wr_gr_alloc(wr_gr_build *b, size_t count, size_t bytes);
 /* Room for `need` elements of an array in build memory (the old copy stays until the end). */
 bool wr_gr_more(wr_gr_build *b, void *array, size_t *cap, size_t need, size_t element_bytes);
 
+/* Record that memory ran out. Always returns false. */
+bool wr_gr_no_memory(wr_gr_build *b);
 /* Record the first failure: "WHERE: message". Always returns false. */
 #define WR_GR_FAIL(b, code, ...) wr_gr_fail_at((b), (code), __FILE__, __LINE__, __VA_ARGS__)
 bool wr_gr_fail_at(wr_gr_build *b, weir_status code, const char *file, int line, const char *format, ...)

@@ -1,5 +1,4 @@
 /* Deterministic automata over characters: subset construction, products, complements, matching. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/grammar/automaton.h"
@@ -17,8 +16,6 @@ typedef struct subsets {
     uint32_t *member;     /* [n] the set being collected */
     size_t n;
 } subsets;
-
-static bool no_memory(wr_gr_build *b) { return WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar"); }
 
 static bool subsets_init(subsets *s, wr_gr_build *b, const wr_auto *a) {
     *s = (subsets){.b = b, .a = a};
@@ -55,16 +52,11 @@ static void add_closure(subsets *s, uint32_t q) {
     }
 }
 
-static int by_value(const void *x, const void *y) {
-    uint32_t a = *(const uint32_t *)x, c = *(const uint32_t *)y;
-    return a < c ? -1 : a > c;
-}
-
 /* Number the set that was collected; a new one becomes a state of out. */
 static bool end_set(subsets *s, wr_auto *out, uint32_t *number) {
     bool fresh;
-    qsort(s->member, s->n, sizeof *s->member, by_value);
-    if (!wr_sets_number(&s->sets, s->member, s->n, number, &fresh)) return no_memory(s->b);
+    wr_sets_sort(s->member, s->n);
+    if (!wr_sets_number(&s->sets, s->member, s->n, number, &fresh)) return wr_gr_no_memory(s->b);
     if (!fresh || !out) return true;
     int32_t tag = -1;
     for (size_t i = 0; i < s->n; i++) {
@@ -84,13 +76,13 @@ static bool collect_cuts(subsets *s, const uint32_t *set, size_t n, uint32_t **c
         for (uint32_t k = s->a->state[set[i]].arrows; k; k = s->a->arrow[k].next) {
             const wr_charset *on = s->a->arrow[k].on;
             for (size_t r = 0; on && r < on->n; r++) {
-                if (!wr_grow(cut, cap, *n_cuts + 2, sizeof **cut)) return no_memory(s->b);
+                if (!wr_grow(cut, cap, *n_cuts + 2, sizeof **cut)) return wr_gr_no_memory(s->b);
                 (*cut)[(*n_cuts)++] = on->at[r].lo;
                 (*cut)[(*n_cuts)++] = on->at[r].hi + 1;
             }
         }
     size_t unique = 0;
-    if (*n_cuts) qsort(*cut, *n_cuts, sizeof **cut, by_value);
+    wr_sets_sort(*cut, *n_cuts);
     for (size_t i = 0; i < *n_cuts; i++)
         if (!unique || (*cut)[unique - 1] != (*cut)[i]) (*cut)[unique++] = (*cut)[i];
     *n_cuts = unique;
@@ -160,7 +152,7 @@ static bool pair_state(wr_gr_build *b, wr_sets *pairs, wr_auto *out, const wr_au
                        uint32_t q, uint32_t *id) {
     uint32_t key[2] = {p, (uint32_t)x->n + q};
     bool fresh;
-    if (!wr_sets_number(pairs, key, 2, id, &fresh)) return no_memory(b);
+    if (!wr_sets_number(pairs, key, 2, id, &fresh)) return wr_gr_no_memory(b);
     if (!fresh) return true;
     if (out->n >= WR_GR_AUTO_STATES_MAX)
         return WR_GR_FAIL(b, WEIR_E_LIMIT,

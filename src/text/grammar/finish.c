@@ -4,8 +4,6 @@
 
 #include "text/grammar/program.h"
 
-static bool no_memory(wr_gr_emit *e) { return WR_GR_FAIL(e->b, WEIR_E_MEMORY, "no memory to compile the grammar"); }
-
 /* ---- Live states ------------------------------------------------------------ */
 
 static bool call_lives(const wr_gr_program *p, const wr_gr_call *call) {
@@ -286,8 +284,7 @@ bool wr_gr_finish(wr_gr_emit *e) {
     if (!p->rule[p->root].live)
         return WR_GR_FAIL(e->b, WEIR_E_FORMAT, "no text at all fits; look for conditions that exclude each other");
     find_nullable(&w);
-    if (!find_first(&w)) return e->b->status == WEIR_OK ? no_memory(e) : false;
-    if (!find_follow(&w)) return false;
+    if (!find_first(&w) || !find_follow(&w)) return false;
     find_classes(p);
     for (size_t r = 0; r < p->n_rules; r++) p->rule[r].name = NULL;
     return true;

@@ -9,17 +9,9 @@
 
 /* One rule that is this expression; NULL when the build has failed. */
 static wr_gr_program *program_of(wr_gr_build *b, const wr_expr *x) {
-    uint32_t rule, start, end;
     wr_gr_emit e = {.b = b, .p = x ? wr_gr_program_new(b) : NULL};
     if (!e.p) return NULL;
-    bool ok =
-        wr_gr_rule_add(&e, WR_GR_PLAIN, NULL, &rule) && wr_gr_state_add(&e, -1, &start) && wr_gr_state_add(&e, 0, &end);
-    if (ok) {
-        e.p->rule[rule].start = start;
-        e.p->root = rule;
-        ok = wr_gr_lay(&e, x, WR_GR_UTF8, start, end) && wr_gr_finish(&e);
-    }
-    if (ok) return e.p;
+    if (wr_gr_plain_rule(&e, x, &e.p->root) && wr_gr_finish(&e)) return e.p;
     weir_grammar_release(e.p);
     return NULL;
 }

@@ -20,6 +20,11 @@ struct weir_token_index {
     _Atomic(struct wr_gr_info *) any_string[2][3];
 };
 
+/* Masks: bit id & 31 of word id >> 5. */
+static inline bool wr_gr_mask_has(const uint32_t *mask, uint32_t id) { return mask[id >> 5] >> (id & 31) & 1; }
+static inline void wr_gr_mask_set(uint32_t *mask, uint32_t id) { mask[id >> 5] |= (uint32_t)1 << (id & 31); }
+static inline void wr_gr_mask_clear(uint32_t *mask, uint32_t id) { mask[id >> 5] &= ~((uint32_t)1 << (id & 31)); }
+
 bool wr_gr_index_is_eos(const weir_token_index *index, int32_t id);
 
 #endif

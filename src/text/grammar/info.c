@@ -45,14 +45,12 @@ static const uint64_t json_follow[4] = {(uint64_t)1 << '\t' | (uint64_t)1 << '\n
                                             (uint64_t)1 << ' ' | (uint64_t)1 << ',' | (uint64_t)1 << ':',
                                         (uint64_t)1 << (']' - 64) | (uint64_t)1 << ('}' - 64)};
 
-static bool has_bit(const uint32_t *mask, uint32_t id) { return mask[id >> 5] >> (id & 31) & 1; }
-
 static void fits_within(wr_gr_trial *t, const wr_gr_set *set, uint32_t from, uint32_t to) {
     finding *f = t->context;
     uint32_t count = t->w->config[set->first].count;
     for (uint32_t i = from; i < to; i++) {
         uint32_t id = t->trie->token[i].id;
-        f->info->mask[id >> 5] |= (uint32_t)1 << (id & 31);
+        wr_gr_mask_set(f->info->mask, id);
         if (!f->count) continue;
         f->count[id] = count + 1;
         if (count > f->info->max_count) f->info->max_count = count;
@@ -111,7 +109,7 @@ static bool plant_rests(finding *f) {
         for (size_t i = 0; i < f->n_rests; i++) {
             const rest *r = &f->rests[i];
             uint32_t id = x->trie.token[r->place].id, begin = x->offset[id] + r->used;
-            if (r->leave != l || has_bit(info->mask, id)) continue;
+            if (r->leave != l || wr_gr_mask_has(info->mask, id)) continue;
             entries[n++] = (wr_gr_trie_entry){
                 .text = x->text + begin, .length = x->offset[id + 1] - begin, .token = {id, r->count}};
         }
@@ -144,7 +142,7 @@ static bool order_by_count(finding *f) {
         uint32_t *mask = info->room + n * n_words, top = n < info->max_count ? n : info->max_count;
         if (n) memcpy(mask, mask - n_words, n_words * sizeof *mask);
         for (uint32_t i = n ? info->begin[top] : 0; i < info->begin[top + 1]; i++)
-            mask[info->by_count[i] >> 5] |= (uint32_t)1 << (info->by_count[i] & 31);
+            wr_gr_mask_set(mask, info->by_count[i]);
     }
     return true;
 }
@@ -254,7 +252,7 @@ static void same_as_string(finding *f, const wr_gr_info *string, uint32_t from, 
 
 static void clear_tokens(finding *f, uint32_t from, uint32_t to) {
     const wr_gr_trie_token *token = f->k->index->trie.token;
-    for (uint32_t i = from; i < to; i++) f->info->mask[token[i].id >> 5] &= ~((uint32_t)1 << (token[i].id & 31));
+    for (uint32_t i = from; i < to; i++) wr_gr_mask_clear(f->info->mask, token[i].id);
 }
 
 /* The place of a key where any name may still come, against the inside of a string: below a byte that takes both to the
@@ -288,8 +286,7 @@ static bool compare(finding *f, wr_gr_place *from, wr_gr_place *string_place, co
         }
         own[depth] = x;
         other[depth] = y;
-        for (uint32_t k = first; k < node[i + 1].tokens; k++)
-            f->info->mask[trie->token[k].id >> 5] |= (uint32_t)1 << (trie->token[k].id & 31);
+        for (uint32_t k = first; k < node[i + 1].tokens; k++) wr_gr_mask_set(f->info->mask, trie->token[k].id);
         i++;
     }
     wr_free(own);

@@ -1,7 +1,6 @@
 /* Owns the places: subset construction over the program's states, one frame at a time, on demand. */
 #include "text/grammar/machine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/work.h"
@@ -65,11 +64,6 @@ static void add_closure(wr_gr_machine *m, uint32_t s, size_t *n_members) {
     }
 }
 
-static int by_value(const void *x, const void *y) {
-    uint32_t a = *(const uint32_t *)x, c = *(const uint32_t *)y;
-    return a < c ? -1 : a > c;
-}
-
 /* What the members say together. calls: room for those of all members. */
 static void describe(const wr_gr_program *p, wr_gr_place *place, const uint32_t *member, size_t n, uint32_t *calls) {
     bool reads = false;
@@ -100,7 +94,7 @@ static wr_gr_place *place_of(wr_gr_machine *m, size_t n, weir_status *status) {
     uint32_t number;
     bool fresh;
     if (n == 0) return &wr_gr_dead;
-    qsort(m->member, n, sizeof *m->member, by_value);
+    wr_sets_sort(m->member, n);
     size_t n_calls = 0, head = sizeof(wr_gr_place) + p->n_classes * sizeof(wr_gr_place *);
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = p->state[m->member[i]].edges; k; k = p->edge[k].next)

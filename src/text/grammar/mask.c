@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-static void set_bit(uint32_t *mask, uint32_t id) { mask[id >> 5] |= (uint32_t)1 << (id & 31); }
-
 /* Closed keys depend on what the object has seen, byte for byte; few tokens can begin them, so they are just tried.
  * Near the deepest frame everything is, since what fits there depends on the depth. */
 static bool depends_on_frames(const weir_constraint *k, wr_gr_walk *w, const wr_gr_config *c) {
@@ -29,15 +27,15 @@ static void add_fitting(const wr_gr_info *info, size_t n_words, uint32_t room, u
     if (info->by_count && room < info->max_count) {
         uint32_t fit = info->begin[room + 1], all = info->begin[info->max_count + 1];
         if (!empty || fit <= all / 2) {
-            for (uint32_t i = 0; i < fit; i++) set_bit(mask, info->by_count[i]);
+            for (uint32_t i = 0; i < fit; i++) wr_gr_mask_set(mask, info->by_count[i]);
             return;
         }
         memcpy(mask, info->mask, n_words * sizeof *mask);
-        for (uint32_t i = fit; i < all; i++) mask[info->by_count[i] >> 5] &= ~((uint32_t)1 << (info->by_count[i] & 31));
+        for (uint32_t i = fit; i < all; i++) wr_gr_mask_clear(mask, info->by_count[i]);
         return;
     }
     if (info->list)
-        for (uint32_t i = 0; i < info->n_fit; i++) set_bit(mask, info->list[i]);
+        for (uint32_t i = 0; i < info->n_fit; i++) wr_gr_mask_set(mask, info->list[i]);
     else
         for (size_t i = 0; i < n_words; i++) mask[i] |= info->mask[i];
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/c_locale.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/sets.h"
 
@@ -13,10 +14,12 @@
 
 /* The shortest of printf's forms that reads back as v. */
 static void shortest(double v, char out[40]) {
+    locale_t before = wr_c_locale_enter();
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, 40, "%.*g", digits, v);
-        if (strtod(out, NULL) == v) return;
+        if (strtod(out, NULL) == v) break;
     }
+    wr_c_locale_leave(before);
 }
 
 bool wr_decimal_of(const json_t *number, wr_decimal *out) {
@@ -201,8 +204,7 @@ static bool state_of(wr_gr_build *b, const machine *m, wr_sets *known, wr_auto *
     uint32_t key[READING_WORDS];
     bool fresh;
     memcpy(key, r, sizeof key);
-    if (!wr_sets_number(known, key, READING_WORDS, id, &fresh))
-        return WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar");
+    if (!wr_sets_number(known, key, READING_WORDS, id, &fresh)) return wr_gr_no_memory(b);
     if (!fresh) return true;
     if (a->n >= 10 * WR_GR_AUTO_STATES_MAX)
         return WR_GR_FAIL(b, WEIR_E_LIMIT, "the bounds of a number need too many states");

@@ -35,8 +35,7 @@ bool wr_pattern_hex(const char **p, const char *end, int digits, uint32_t *cp) {
     uint32_t value = 0;
     if (end - *p < digits) return false;
     for (int i = 0; i < digits; i++) {
-        char c = (*p)[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        int d = wr_hex_digit((*p)[i]);
         if (d < 0) return false;
         value = value << 4 | (uint32_t)d;
     }
@@ -107,7 +106,7 @@ static const wr_charset *escape(parser *s, bool in_class) {
             uint32_t low;
             if (!wr_pattern_hex(&s->p, s->end, 4, &low) || low < 0xDC00 || low > 0xDFFF)
                 return bad(s, "half of a surrogate pair");
-            cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
+            cp = wr_surrogates_join(cp, low);
         }
         return wr_charset_range(b, cp, cp);
     case 'c':

@@ -14,7 +14,7 @@ wr_gr_program *wr_gr_program_new(wr_gr_build *b) {
         p = NULL;
     }
     if (!p) {
-        WR_GR_FAIL(b, WEIR_E_MEMORY, "no memory to compile the grammar");
+        wr_gr_no_memory(b);
         return NULL;
     }
     p->n_edges = p->n_needs = 1;
@@ -37,15 +37,13 @@ void weir_grammar_release(weir_grammar *g) {
     wr_free(g);
 }
 
-static bool no_memory(wr_gr_emit *e) { return WR_GR_FAIL(e->b, WEIR_E_MEMORY, "no memory to compile the grammar"); }
-
 bool wr_gr_state_add(wr_gr_emit *e, int32_t tag, uint32_t *id) {
     wr_gr_program *p = e->p;
     if (e->b->status != WEIR_OK) return false;
     if (p->n_states >= WR_GR_STATES_MAX)
         return WR_GR_FAIL(e->b, WEIR_E_LIMIT, "the grammar needs more than %d states; make its repeats smaller",
                           WR_GR_STATES_MAX);
-    if (!wr_grow(&p->state, &p->state_cap, p->n_states + 1, sizeof *p->state)) return no_memory(e);
+    if (!wr_grow(&p->state, &p->state_cap, p->n_states + 1, sizeof *p->state)) return wr_gr_no_memory(e->b);
     p->state[p->n_states] = (wr_gr_state){.tag = tag, .name = e->name, .need = WR_GR_NONE};
     *id = (uint32_t)p->n_states++;
     return true;
@@ -53,7 +51,7 @@ bool wr_gr_state_add(wr_gr_emit *e, int32_t tag, uint32_t *id) {
 
 bool wr_gr_rule_add(wr_gr_emit *e, wr_gr_frame frame, const char *name, uint32_t *id) {
     wr_gr_program *p = e->p;
-    if (!wr_grow(&p->rule, &p->rule_cap, p->n_rules + 1, sizeof *p->rule)) return no_memory(e);
+    if (!wr_grow(&p->rule, &p->rule_cap, p->n_rules + 1, sizeof *p->rule)) return wr_gr_no_memory(e->b);
     p->rule[p->n_rules] = (wr_gr_rule){.frame = frame, .name = name, .max = WR_EXPR_ENDLESS};
     *id = (uint32_t)p->n_rules++;
     return true;
@@ -61,7 +59,7 @@ bool wr_gr_rule_add(wr_gr_emit *e, wr_gr_frame frame, const char *name, uint32_t
 
 static bool edge_add(wr_gr_emit *e, uint32_t from, wr_gr_edge edge) {
     wr_gr_program *p = e->p;
-    if (!wr_grow(&p->edge, &p->edge_cap, p->n_edges + 1, sizeof *p->edge)) return no_memory(e);
+    if (!wr_grow(&p->edge, &p->edge_cap, p->n_edges + 1, sizeof *p->edge)) return wr_gr_no_memory(e->b);
     edge.next = p->state[from].edges;
     p->edge[p->n_edges] = edge;
     p->state[from].edges = (uint32_t)p->n_edges++;
@@ -78,7 +76,7 @@ bool wr_gr_bytes(wr_gr_emit *e, uint32_t from, uint8_t lo, uint8_t hi, uint32_t 
 
 bool wr_gr_call_add(wr_gr_emit *e, uint32_t from, uint32_t rule, uint32_t back, uint32_t n_backs, bool counts) {
     wr_gr_program *p = e->p;
-    if (!wr_grow(&p->call, &p->call_cap, p->n_calls + 1, sizeof *p->call)) return no_memory(e);
+    if (!wr_grow(&p->call, &p->call_cap, p->n_calls + 1, sizeof *p->call)) return wr_gr_no_memory(e->b);
     p->call[p->n_calls] = (wr_gr_call){rule, back, n_backs, (uint32_t)p->n_slots, counts, false};
     p->n_slots += n_backs;
     return edge_add(e, from, (wr_gr_edge){.to = (uint32_t)p->n_calls++, .kind = WR_GR_CALL});
@@ -86,7 +84,7 @@ bool wr_gr_call_add(wr_gr_emit *e, uint32_t from, uint32_t rule, uint32_t back, 
 
 bool wr_gr_need_add(wr_gr_emit *e, uint32_t rule, uint32_t state) {
     wr_gr_program *p = e->p;
-    if (!wr_grow(&p->need, &p->need_cap, p->n_needs + 1, sizeof *p->need)) return no_memory(e);
+    if (!wr_grow(&p->need, &p->need_cap, p->n_needs + 1, sizeof *p->need)) return wr_gr_no_memory(e->b);
     p->need[p->n_needs] = (wr_gr_need){state, p->rule[rule].needs};
     p->rule[rule].needs = (uint32_t)p->n_needs++;
     return true;
@@ -150,4 +148,13 @@ bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_
     case WR_EXPR_END: break;
     }
     wr_assert(!"anchors must be resolved before an expression is laid");
+}
+
+bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule) {
+    uint32_t start, end;
+    if (!x || !wr_gr_rule_add(e, WR_GR_PLAIN, NULL, rule) || !wr_gr_state_add(e, -1, &start) ||
+        !wr_gr_state_add(e, 0, &end))
+        return false;
+    e->p->rule[*rule].start = start;
+    return wr_gr_lay(e, x, WR_GR_UTF8, start, end);
 }

@@ -118,6 +118,8 @@ bool wr_gr_call_add(wr_gr_emit *e, uint32_t from, uint32_t rule, uint32_t back, 
 bool wr_gr_need_add(wr_gr_emit *e, uint32_t rule, uint32_t state);
 /* Lay an expression between two states. */
 bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to);
+/* A plain rule that is this expression. */
+bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule);
 /* One character of a set. */
 bool wr_gr_lay_class(wr_gr_emit *e, const wr_charset *set, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 

@@ -37,13 +37,13 @@ typedef struct wr_schema_choice {
 } wr_schema_choice;
 
 enum {
-    WR_TYPE_NULL = 1,
-    WR_TYPE_BOOLEAN = 2,
-    WR_TYPE_NUMBER = 4,
-    WR_TYPE_STRING = 8,
-    WR_TYPE_ARRAY = 16,
-    WR_TYPE_OBJECT = 32,
-    WR_TYPE_ALL = 63,
+    WR_SCHEMA_NULL = 1,
+    WR_SCHEMA_BOOLEAN = 2,
+    WR_SCHEMA_NUMBER = 4,
+    WR_SCHEMA_STRING = 8,
+    WR_SCHEMA_ARRAY = 16,
+    WR_SCHEMA_OBJECT = 32,
+    WR_SCHEMA_ALL = 63,
 };
 
 typedef struct wr_schema_name {
@@ -80,7 +80,6 @@ typedef struct wr_schema_shape {
     size_t n_others, others_cap;
     uint32_t *rule; /* [n_rules] */
     size_t n_rules;
-    bool emitted;
 } wr_schema_shape;
 
 typedef enum wr_schema_stage { WR_SCHEMA_NEW, WR_SCHEMA_BEGUN, WR_SCHEMA_DONE } wr_schema_stage;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "text/unicode.h"
+
 enum { EXCLUDE_DEPTH_MAX = 8 };
 
 const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
@@ -26,12 +28,6 @@ const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
     if (all && !shape->min_length && shape->max_length == WR_EXPR_ENDLESS) return all;
     const wr_auto *length = wr_auto_length(s->b, shape->min_length, shape->max_length);
     return all && length ? wr_auto_and(s->b, all, length) : length;
-}
-
-static bool characters(const char *text, size_t bytes, uint32_t *n) {
-    *n = 0;
-    for (size_t i = 0; i < bytes; i++) *n += (text[i] & 0xC0) != 0x80;
-    return true;
 }
 
 static bool number_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
@@ -63,19 +59,18 @@ static bool number_allows(wr_schema *s, const wr_schema_shape *shape, const json
 bool wr_schema_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
     *yes = false;
     switch (json_typeof(v)) {
-    case JSON_NULL: *yes = shape->types & WR_TYPE_NULL; return true;
+    case JSON_NULL: *yes = shape->types & WR_SCHEMA_NULL; return true;
     case JSON_TRUE:
-    case JSON_FALSE: *yes = shape->types & WR_TYPE_BOOLEAN; return true;
+    case JSON_FALSE: *yes = shape->types & WR_SCHEMA_BOOLEAN; return true;
     case JSON_INTEGER:
-    case JSON_REAL: return !(shape->types & WR_TYPE_NUMBER) || number_allows(s, shape, v, yes);
+    case JSON_REAL: return !(shape->types & WR_SCHEMA_NUMBER) || number_allows(s, shape, v, yes);
     case JSON_STRING: break;
     default: return true;
     }
-    uint32_t length;
     const char *text = json_string_value(v);
     size_t bytes = json_string_length(v);
-    if (!(shape->types & WR_TYPE_STRING)) return true;
-    characters(text, bytes, &length);
+    if (!(shape->types & WR_SCHEMA_STRING)) return true;
+    size_t length = wr_utf8_count((const uint8_t *)text, bytes);
     *yes = length >= shape->min_length && length <= shape->max_length;
     for (size_t i = 0; *yes && i < shape->n_patterns; i++) {
         int32_t tag;
@@ -157,15 +152,15 @@ static bool required_excludes(wr_schema *s, const wr_schema_shape *x, const wr_s
 bool wr_schema_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y) {
     unsigned common = x->types & y->types;
     if (!common) return true;
-    unsigned scalars = WR_TYPE_NULL | WR_TYPE_BOOLEAN | WR_TYPE_NUMBER | WR_TYPE_STRING;
+    unsigned scalars = WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN | WR_SCHEMA_NUMBER | WR_SCHEMA_STRING;
     if (x->has_literals || y->has_literals) {
         if (!(x->has_literals ? literals_exclude(s, x, y) : literals_exclude(s, y, x))) return false;
         common &= ~scalars;
     }
-    if (common & (WR_TYPE_NULL | WR_TYPE_BOOLEAN)) return false;
-    if ((common & WR_TYPE_NUMBER) && !numbers_exclude(&x->number, &y->number)) return false;
-    if ((common & WR_TYPE_STRING) && !strings_exclude(s, x, y)) return false;
-    if ((common & WR_TYPE_ARRAY) && !lists_exclude(s, x, y)) return false;
-    if ((common & WR_TYPE_OBJECT) && !required_excludes(s, x, y) && !required_excludes(s, y, x)) return false;
+    if (common & (WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN)) return false;
+    if ((common & WR_SCHEMA_NUMBER) && !numbers_exclude(&x->number, &y->number)) return false;
+    if ((common & WR_SCHEMA_STRING) && !strings_exclude(s, x, y)) return false;
+    if ((common & WR_SCHEMA_ARRAY) && !lists_exclude(s, x, y)) return false;
+    if ((common & WR_SCHEMA_OBJECT) && !required_excludes(s, x, y) && !required_excludes(s, y, x)) return false;
     return s->b->status == WEIR_OK;
 }

@@ -29,16 +29,6 @@ static bool blanks(wr_schema *s, uint32_t *at) {
 
 /* ---- Scalars --------------------------------------------------------------------- */
 
-static bool plain_rule(wr_schema *s, const wr_expr *x, uint32_t *rule) {
-    wr_gr_emit *e = &s->emit;
-    uint32_t start, end;
-    if (!x || !wr_gr_rule_add(e, WR_GR_PLAIN, NULL, rule) || !wr_gr_state_add(e, -1, &start) ||
-        !wr_gr_state_add(e, 0, &end))
-        return false;
-    e->p->rule[*rule].start = start;
-    return wr_gr_lay(e, x, WR_GR_UTF8, start, end);
-}
-
 /* A loop of characters of a set between quotes: its start, and the state inside. */
 static bool string_loop(wr_schema *s, const wr_charset *set, uint32_t *start, uint32_t *inside) {
     wr_gr_emit *e = &s->emit;
@@ -101,7 +91,7 @@ static bool string_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *ru
     }
     const wr_auto *a = wr_schema_string(s, shape);
     if (!a) return false;
-    return wr_auto_is_empty(a) || plain_rule(s, wr_expr_quoted(s->b, wr_expr_automaton(s->b, a)), rule);
+    return wr_auto_is_empty(a) || wr_gr_plain_rule(&s->emit, wr_expr_quoted(s->b, wr_expr_automaton(s->b, a)), rule);
 }
 
 static bool number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
@@ -115,7 +105,7 @@ static bool number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *ru
     const wr_auto *a = wr_number_automaton(s->b, n);
     if (!a) return false;
     if (wr_auto_is_empty(a)) return true;
-    if (!plain_rule(s, wr_expr_automaton(s->b, a), rule)) return false;
+    if (!wr_gr_plain_rule(&s->emit, wr_expr_automaton(s->b, a), rule)) return false;
     if (kept) *kept = *rule;
     return true;
 }
@@ -138,18 +128,18 @@ static bool literal_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *r
         if (!wr_schema_allows(s, shape, shape->literal[i], &yes)) return false;
         if (yes && !wr_expr_add(s->b, any, literal(s, shape->literal[i], shape->number.integer))) return false;
     }
-    return !any->n || plain_rule(s, any, rule);
+    return !any->n || wr_gr_plain_rule(&s->emit, any, rule);
 }
 
 static bool word_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
     wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT);
-    if ((shape->types & WR_TYPE_NULL) && !wr_expr_add(s->b, any, wr_expr_text(s->b, "null", 4))) return false;
-    if (shape->types & WR_TYPE_BOOLEAN) {
+    if ((shape->types & WR_SCHEMA_NULL) && !wr_expr_add(s->b, any, wr_expr_text(s->b, "null", 4))) return false;
+    if (shape->types & WR_SCHEMA_BOOLEAN) {
         if (!wr_expr_add(s->b, any, wr_expr_text(s->b, "true", 4)) ||
             !wr_expr_add(s->b, any, wr_expr_text(s->b, "false", 5)))
             return false;
     }
-    return plain_rule(s, any, rule);
+    return wr_gr_plain_rule(&s->emit, any, rule);
 }
 
 /* ---- Lists and objects ------------------------------------------------------------- */
@@ -291,20 +281,20 @@ static bool scalar_rules(wr_schema *s, wr_schema_shape *shape) {
         if (!literal_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     } else {
-        if (shape->types & (WR_TYPE_NULL | WR_TYPE_BOOLEAN)) {
+        if (shape->types & (WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN)) {
             if (!word_rule(s, shape, &rule[shape->n_rules++])) return false;
         }
         made = WR_GR_NONE;
-        if ((shape->types & WR_TYPE_NUMBER) && !number_rule(s, shape, &made)) return false;
+        if ((shape->types & WR_SCHEMA_NUMBER) && !number_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
         made = WR_GR_NONE;
-        if ((shape->types & WR_TYPE_STRING) && !string_rule(s, shape, &made)) return false;
+        if ((shape->types & WR_SCHEMA_STRING) && !string_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     }
-    if (shape->types & WR_TYPE_ARRAY) {
+    if (shape->types & WR_SCHEMA_ARRAY) {
         if (!wr_gr_rule_add(&s->emit, WR_GR_ARRAY, NULL, &rule[shape->n_rules++])) return false;
     }
-    if (shape->types & WR_TYPE_OBJECT) {
+    if (shape->types & WR_SCHEMA_OBJECT) {
         if (!wr_gr_rule_add(&s->emit, WR_GR_OBJECT, NULL, &rule[shape->n_rules++])) return false;
     }
     return true;

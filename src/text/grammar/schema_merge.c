@@ -88,7 +88,7 @@ static bool type_bit(const char *name, unsigned *bit, bool *integer) {
     static const char *const names[] = {"null", "boolean", "number", "string", "array", "object", "integer"};
     for (unsigned i = 0; i < 7; i++)
         if (strcmp(names[i], name) == 0) {
-            *bit |= i == 6 ? (unsigned)WR_TYPE_NUMBER : 1u << i;
+            *bit |= i == 6 ? (unsigned)WR_SCHEMA_NUMBER : 1u << i;
             *integer = i == 6;
             return true;
         }
@@ -396,7 +396,7 @@ static bool names_automaton(wr_schema *s, const wr_schema_list *list, const wr_a
     for (size_t i = 0; any && i < choice.n; i++) {
         wr_schema_shape *shape;
         if (!wr_schema_merge(s, &choice.at[i], &shape)) return false;
-        if (!shape || !(shape->types & WR_TYPE_STRING)) continue;
+        if (!shape || !(shape->types & WR_SCHEMA_STRING)) continue;
         if (!(any[n++] = wr_schema_string(s, shape))) return false;
     }
     if (!any) return false;
@@ -473,7 +473,7 @@ bool wr_schema_merge(wr_schema *s, const wr_schema_list *list, wr_schema_shape *
     wr_schema_shape *shape = wr_gr_alloc(s->b, 1, sizeof *shape);
     *out = NULL;
     if (!shape) return false;
-    *shape = (wr_schema_shape){.types = WR_TYPE_ALL,
+    *shape = (wr_schema_shape){.types = WR_SCHEMA_ALL,
                                .pointer = list->n ? list->at[0].pointer : "",
                                .max_length = WR_EXPR_ENDLESS,
                                .max_items = WR_EXPR_ENDLESS,
@@ -488,15 +488,15 @@ bool wr_schema_merge(wr_schema *s, const wr_schema_list *list, wr_schema_shape *
     }
     s->b->where = shape->pointer;
     bool possible = true;
-    if (shape->has_literals) shape->types &= ~(unsigned)(WR_TYPE_ARRAY | WR_TYPE_OBJECT);
-    if ((shape->types & WR_TYPE_ARRAY) && shape->min_items <= shape->max_items) {
+    if (shape->has_literals) shape->types &= ~(unsigned)(WR_SCHEMA_ARRAY | WR_SCHEMA_OBJECT);
+    if ((shape->types & WR_SCHEMA_ARRAY) && shape->min_items <= shape->max_items) {
         if (!merge_items(s, list, shape)) return false;
     } else {
-        shape->types &= ~(unsigned)WR_TYPE_ARRAY;
+        shape->types &= ~(unsigned)WR_SCHEMA_ARRAY;
     }
-    if (shape->types & WR_TYPE_OBJECT) {
+    if (shape->types & WR_SCHEMA_OBJECT) {
         if (!merge_names(s, list, shape, &possible)) return false;
-        if (!possible || shape->min_names > shape->max_names) shape->types &= ~(unsigned)WR_TYPE_OBJECT;
+        if (!possible || shape->min_names > shape->max_names) shape->types &= ~(unsigned)WR_SCHEMA_OBJECT;
     }
     if (shape->types) *out = shape;
     return true;

@@ -1,6 +1,7 @@
-/* A hash table of sorted lists. */
+/* A hash table of lists. */
 #include "text/grammar/sets.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,6 +13,15 @@ void wr_sets_deinit(wr_sets *s) {
     wr_free(s->length);
     wr_free(s->slot);
     *s = (wr_sets){0};
+}
+
+static int by_value(const void *x, const void *y) {
+    uint32_t a = *(const uint32_t *)x, c = *(const uint32_t *)y;
+    return a < c ? -1 : a > c;
+}
+
+void wr_sets_sort(uint32_t *members, size_t n) {
+    if (n) qsort(members, n, sizeof *members, by_value);
 }
 
 static uint64_t hash(const uint32_t *members, size_t n) {

@@ -349,7 +349,7 @@ weir_status weir_constraint_state_mask(weir_constraint_state *s, uint32_t *mask,
         if (s->walk.status != WEIR_OK) return walk_failed(s, err);
         if (end)
             for (size_t i = 0; i < x->n_eos; i++)
-                if ((uint32_t)x->eos[i] < x->n_ids) s->memo[x->eos[i] >> 5] |= (uint32_t)1 << (x->eos[i] & 31);
+                if ((uint32_t)x->eos[i] < x->n_ids) wr_gr_mask_set(s->memo, (uint32_t)x->eos[i]);
         s->memo_valid = true;
     }
     memcpy(mask, s->memo, n_words * sizeof *mask);

@@ -7,8 +7,7 @@ void wr_gr_trial_mark(wr_gr_trial *t, const wr_gr_set *set, uint32_t from, uint3
     (void)set;
     for (uint32_t i = from; i < to; i++) {
         wr_gr_trie_token token = t->trie->token[i];
-        if (token.count >= t->min_count && token.count <= t->max_count)
-            t->mask[token.id >> 5] |= (uint32_t)1 << (token.id & 31);
+        if (token.count >= t->min_count && token.count <= t->max_count) wr_gr_mask_set(t->mask, token.id);
     }
 }
 

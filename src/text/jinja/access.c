@@ -20,7 +20,7 @@ static bool is_internal(const wr_jstr *name) {
         "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
     if (name->bytes < 5 || memcmp(name->data, "__", 2) != 0) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == name->bytes && memcmp(names[i], name->data, name->bytes) == 0) return true;
+        if (wr_jstr_equals(name, names[i])) return true;
     return false;
 }
 
@@ -37,10 +37,6 @@ static bool unsafe(wr_jrun *run, wr_jval obj, wr_jval name, wr_jval *out) {
     return true;
 }
 
-static bool is(const wr_jstr *name, const char *text) {
-    return name->bytes == strlen(text) && memcmp(name->data, text, name->bytes) == 0;
-}
-
 /* Attributes that hold a value. */
 static bool plain_attribute(wr_jrun *run, wr_jval obj, const wr_jstr *name, wr_jval *out, bool *found) {
     wr_jentry *entry;
@@ -53,13 +49,13 @@ static bool plain_attribute(wr_jrun *run, wr_jval obj, const wr_jstr *name, wr_j
         return true;
     case WR_J_LOOP: return wr_jloop_attribute(run, obj.loop, name, out, found);
     case WR_J_TUPLE:
-        if (obj.list->group && is(name, "grouper")) return *out = obj.list->items[0], true;
-        if (obj.list->group && is(name, "list")) return *out = obj.list->items[1], true;
+        if (obj.list->group && wr_jstr_equals(name, "grouper")) return *out = obj.list->items[0], true;
+        if (obj.list->group && wr_jstr_equals(name, "list")) return *out = obj.list->items[1], true;
         break;
     case WR_J_CYCLER:
-        if (is(name, "current")) return *out = obj.cycler->items[obj.cycler->at], true;
-        if (is(name, "pos")) return *out = wr_jint((int64_t)obj.cycler->at), true;
-        if (is(name, "items")) {
+        if (wr_jstr_equals(name, "current")) return *out = obj.cycler->items[obj.cycler->at], true;
+        if (wr_jstr_equals(name, "pos")) return *out = wr_jint((int64_t)obj.cycler->at), true;
+        if (wr_jstr_equals(name, "items")) {
             *out = (wr_jval){.type = WR_J_TUPLE, .list = wr_jalloc(run, sizeof(wr_jlist))};
             if (!out->list) return false;
             *out->list = (wr_jlist){.items = obj.cycler->items, .n = obj.cycler->n};
@@ -67,29 +63,30 @@ static bool plain_attribute(wr_jrun *run, wr_jval obj, const wr_jstr *name, wr_j
         }
         break;
     case WR_J_JOINER:
-        if (is(name, "sep")) return *out = obj.cycler->items[0], true;
-        if (is(name, "used")) return *out = wr_jbool(obj.cycler->at != 0), true;
+        if (wr_jstr_equals(name, "sep")) return *out = obj.cycler->items[0], true;
+        if (wr_jstr_equals(name, "used")) return *out = wr_jbool(obj.cycler->at != 0), true;
         break;
     case WR_J_MACRO:
-        if (is(name, "name")) {
+        if (wr_jstr_equals(name, "name")) {
             *out = obj.macro->name ? (wr_jval){.type = WR_J_STR, .s = (wr_jstr *)obj.macro->name} : wr_jnone();
             return true;
         }
         break;
     case WR_J_RANGE:
-        if (is(name, "start")) return *out = wr_jint(obj.range->start), true;
-        if (is(name, "stop")) return *out = wr_jint(obj.range->stop), true;
-        if (is(name, "step")) return *out = wr_jint(obj.range->step), true;
+        if (wr_jstr_equals(name, "start")) return *out = wr_jint(obj.range->start), true;
+        if (wr_jstr_equals(name, "stop")) return *out = wr_jint(obj.range->stop), true;
+        if (wr_jstr_equals(name, "step")) return *out = wr_jint(obj.range->step), true;
         break;
     case WR_J_BOOL:
     case WR_J_INT:
-        if (is(name, "real") || is(name, "numerator")) return *out = wr_jint(wr_jint_of(obj)), true;
-        if (is(name, "imag")) return *out = wr_jint(0), true;
-        if (is(name, "denominator")) return *out = wr_jint(1), true;
+        if (wr_jstr_equals(name, "real") || wr_jstr_equals(name, "numerator"))
+            return *out = wr_jint(wr_jint_of(obj)), true;
+        if (wr_jstr_equals(name, "imag")) return *out = wr_jint(0), true;
+        if (wr_jstr_equals(name, "denominator")) return *out = wr_jint(1), true;
         break;
     case WR_J_FLOAT:
-        if (is(name, "real")) return *out = obj, true;
-        if (is(name, "imag")) return *out = wr_jfloat(0), true;
+        if (wr_jstr_equals(name, "real")) return *out = obj, true;
+        if (wr_jstr_equals(name, "imag")) return *out = wr_jfloat(0), true;
         break;
     default: break;
     }

@@ -22,14 +22,18 @@ const wr_jbuiltin *wr_jfilter_find(const wr_jstr *name) {
 const wr_jbuiltin *wr_jtest_find(const wr_jstr *name) { return find_in(&wr_jtests, name); }
 const wr_jbuiltin *wr_jglobal_find(const wr_jstr *name) { return find_in(&wr_jglobals, name); }
 
-/* One of the words of a list with spaces around each. */
-static bool is_word(const char *words, const wr_jstr *name) {
-    for (const char *p = words; *p;) {
+int wr_jword_index(const char *words, const char *text, size_t bytes) {
+    int i = 0;
+    for (const char *p = words; *p; i++) {
         size_t n = strcspn(p, " ");
-        if (n == name->bytes && memcmp(p, name->data, n) == 0) return true;
+        if (n == bytes && memcmp(p, text, n) == 0) return i;
         p += n + strspn(p + n, " ");
     }
-    return false;
+    return -1;
+}
+
+static bool is_word(const char *words, const wr_jstr *name) {
+    return wr_jword_index(words, name->data, name->bytes) >= 0;
 }
 
 const wr_jbuiltin *wr_jmethod_find(wr_jval self, const wr_jstr *name, bool *unsafe) {
@@ -65,17 +69,6 @@ const wr_jbuiltin *wr_jmethod_find(wr_jval self, const wr_jstr *name, bool *unsa
 
 /* ---- binding ---- */
 
-/* Where a parameter of this name stands; -1: nowhere. */
-static int param_index(const char *params, const wr_jstr *name) {
-    int i = 0;
-    for (const char *p = params; *p; i++) {
-        size_t n = strcspn(p, " ");
-        if (n == name->bytes && memcmp(p, name->data, n) == 0) return i;
-        p += n + strspn(p + n, " ");
-    }
-    return -1;
-}
-
 static int param_count(const char *params) {
     int n = 0;
     for (const char *p = params; *p; n++) {
@@ -94,7 +87,7 @@ bool wr_jbuiltin_call(wr_jrun *run, const wr_jbuiltin *f, const wr_jcall *call, 
     for (size_t i = 0; i < call->n; i++) args[i] = call->args[i];
     for (size_t i = 0; i < call->n_kw; i++) {
         const wr_jstr *name = call->kw[i].name.s;
-        int at = f->required < 0 ? -1 : param_index(f->params, name);
+        int at = f->required < 0 ? -1 : wr_jword_index(f->params, name->data, name->bytes);
         int shown = name->bytes < 80 ? (int)name->bytes : 80;
         if (at < 0) return WR_JERROR(run, "%s() got an unexpected keyword argument '%.*s'", f->name, shown, name->data);
         if (args[at].type != WR_J_MISSING)

@@ -36,6 +36,9 @@ const wr_jbuiltin *wr_jglobal_find(const wr_jstr *name);
 /* *unsafe: there is such a method, and it changes its object, which the sandbox forbids. */
 const wr_jbuiltin *wr_jmethod_find(wr_jval self, const wr_jstr *name, bool *unsafe);
 
+/* Where text [bytes] stands in a list of words with spaces between; -1: nowhere. */
+int wr_jword_index(const char *words, const char *text, size_t bytes);
+
 /* The tables, one of each file. */
 typedef struct wr_jtable {
     const wr_jbuiltin *at;

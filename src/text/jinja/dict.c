@@ -64,6 +64,14 @@ bool wr_jdict_new(wr_jrun *run, wr_jval *out) {
     return true;
 }
 
+bool wr_jview_new(wr_jrun *run, wr_jdict *dict, wr_jview_kind kind, wr_jval *out) {
+    wr_jview *view = wr_jalloc(run, sizeof *view);
+    if (!view) return false;
+    *view = (wr_jview){.dict = dict, .kind = kind};
+    *out = (wr_jval){.type = WR_J_VIEW, .view = view};
+    return true;
+}
+
 static void index_entry(wr_jdict *dict, size_t i) {
     size_t at = dict->entries[i].hash & (dict->index_size - 1);
     while (dict->index[at]) at = (at + 1) & (dict->index_size - 1);
@@ -94,7 +102,7 @@ static bool same_key(wr_jrun *run, const wr_jentry *e, uint64_t hash, wr_jval ke
     *same = false;
     if (e->hash != hash) return true;
     if (e->key.type == WR_J_STR && key.type == WR_J_STR) {
-        *same = e->key.s->bytes == key.s->bytes && memcmp(e->key.s->data, key.s->data, key.s->bytes) == 0;
+        *same = wr_jstr_same(e->key.s, key.s);
         return true;
     }
     if (wr_jsame(e->key, key)) {

@@ -158,7 +158,7 @@ bool wr_jarguments(wr_jrun *run, const wr_jnode *node, wr_jframe *frame, wr_jcal
     for (size_t i = 0; i < named.dict->n; i++) {
         const wr_jentry *e = &named.dict->entries[i];
         for (size_t k = 0; k < n_kw; k++)
-            if (e->key.s->bytes == kw[k].name.s->bytes && !memcmp(e->key.s->data, kw[k].name.s->data, e->key.s->bytes))
+            if (wr_jstr_same(e->key.s, kw[k].name.s))
                 return WR_JERROR(run, "got multiple values for keyword argument '%.*s'", (int)e->key.s->bytes,
                                  e->key.s->data);
         call->kw[call->n_kw++] = (wr_jkw){e->key, e->value};

@@ -183,15 +183,11 @@ static bool define_macro(wr_jrun *run, const wr_jnode *node, wr_jframe *frame, w
     return true;
 }
 
-static bool is_name(const wr_jkw *kw, const wr_jstr *name) {
-    return kw->name.s->bytes == name->bytes && memcmp(kw->name.s->data, name->data, name->bytes) == 0;
-}
-
 /* The value of a keyword, which is then used up; MISSING: none. */
 static wr_jval take(wr_jkw *kw, size_t n, const wr_jstr *name) {
     for (size_t i = 0; i < n; i++) {
         wr_jval v = kw[i].value;
-        if (v.type == WR_J_MISSING || !is_name(&kw[i], name)) continue;
+        if (v.type == WR_J_MISSING || !wr_jstr_same(kw[i].name.s, name)) continue;
         kw[i].value = (wr_jval){0};
         return v;
     }

@@ -229,7 +229,7 @@ static bool parse_display(wr_jparser *p, wr_jtok close, wr_jnode *node) {
 static bool is_constant_name(const wr_jstr *name) {
     static const char *const names[] = {"true", "false", "none", "True", "False", "None"};
     for (size_t i = 0; i < 6; i++)
-        if (name->bytes == strlen(names[i]) && memcmp(name->data, names[i], name->bytes) == 0) return true;
+        if (wr_jstr_equals(name, names[i])) return true;
     return false;
 }
 
@@ -238,7 +238,7 @@ static bool can_assign(wr_jparser *p, wr_jnode *node) {
     switch (node->kind) {
     case WR_J_NAME:
         if (is_constant_name(node->name)) break;
-        if (p->for_depth && node->name->bytes == 4 && memcmp(node->name->data, "loop", 4) == 0)
+        if (p->for_depth && wr_jstr_equals(node->name, "loop"))
             return WR_JSYNTAX(p->run, (int)node->line, "Can't assign to special loop variable in for-loop target");
         return true;
     case WR_J_NSREF: return true;
@@ -392,17 +392,11 @@ static bool parse_subscript(wr_jparser *p, wr_jnode **node) {
     return join(p, WR_J_GETITEM, line, of, arg, node);
 }
 
-static bool add_keyword(wr_jparser *p, wr_jnode *call, uint32_t *cap, const wr_jstr *name, wr_jnode *value) {
+static bool add_keyword(wr_jparser *p, wr_jnode *call, size_t *cap, const wr_jstr *name, wr_jnode *value) {
     for (uint32_t i = 0; i < call->n_kwargs; i++)
         if (call->kwargs[i].name == name)
             return WR_JSYNTAX(p->run, p->now.line, "keyword argument repeated: %.*s", (int)name->bytes, name->data);
-    if (call->n_kwargs == *cap) {
-        *cap = *cap ? 2 * *cap : 4;
-        wr_jkeyword *larger = wr_jalloc_n(p->run, *cap, sizeof *larger);
-        if (!larger) return false;
-        if (call->n_kwargs) memcpy(larger, call->kwargs, call->n_kwargs * sizeof *larger);
-        call->kwargs = larger;
-    }
+    if (!wr_jgrow(p->run, &call->kwargs, cap, call->n_kwargs, 4, sizeof *call->kwargs)) return false;
     call->kwargs[call->n_kwargs++] = (wr_jkeyword){name, value};
     return wr_jcharge(p->run, call->n_kwargs * 8);
 }
@@ -410,7 +404,7 @@ static bool add_keyword(wr_jparser *p, wr_jnode *call, uint32_t *cap, const wr_j
 /* "(" to ")" into the fields for arguments. */
 static bool parse_arguments(wr_jparser *p, wr_jnode *call) {
     wr_jgrowing args = {0};
-    uint32_t cap = 0;
+    size_t cap = 0;
     int line = p->now.line;
     bool first = true;
     wr_jnode *value;

@@ -259,10 +259,7 @@ static bool items_next(wr_jrun *run, wr_jiter *base, wr_jval *out, bool *has) {
     }
     if (!base->started) {
         if (base->source.type != WR_J_DICT) return WR_JERROR(run, "Can only get item pairs from a mapping.");
-        wr_jview *view = wr_jalloc(run, sizeof *view);
-        if (!view) return false;
-        *view = (wr_jview){.dict = base->source.dict, .kind = WR_J_ITEMS};
-        base->source = (wr_jval){.type = WR_J_VIEW, .view = view};
+        if (!wr_jview_new(run, base->source.dict, WR_J_ITEMS, &base->source)) return false;
     }
     return start(run, it) && wr_jiter_next(run, it->items, out, has);
 }

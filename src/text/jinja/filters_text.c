@@ -323,12 +323,7 @@ static bool do_urlencode(wr_jrun *run, const wr_jcall *c, wr_jval *out) {
     bool has;
     if (items.type == WR_J_STR || !wr_jiterable(items))
         return quote(run, items, false, &buf) && wr_jbuf_str(run, &buf, out);
-    if (items.type == WR_J_DICT) {
-        wr_jview *view = wr_jalloc(run, sizeof *view);
-        if (!view) return false;
-        *view = (wr_jview){.dict = items.dict, .kind = WR_J_ITEMS};
-        items = (wr_jval){.type = WR_J_VIEW, .view = view};
-    }
+    if (items.type == WR_J_DICT && !wr_jview_new(run, items.dict, WR_J_ITEMS, &items)) return false;
     if (!wr_jiter_new(run, items, &it)) return false;
     for (size_t i = 0;; i++) {
         if (!wr_jiter_next(run, it, &pair, &has)) return false;

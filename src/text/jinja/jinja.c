@@ -1,10 +1,9 @@
 /* Compiling and rendering, from outside. */
 #include "text/jinja/jinja.h"
 
-#include <locale.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "text/c_locale.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/from_json.h"
 #include "text/unicode.h"
@@ -13,18 +12,6 @@ enum {
     COMPILE_STEPS = 100000000,
     COMPILE_BYTES = 192 << 20,
 };
-
-/* Numbers and dates are Python's whatever the program's locale is. */
-static locale_t c_locale;
-static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
-static locale_t enter_locale(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_locale);
-    return c_locale ? uselocale(c_locale) : (locale_t)0;
-}
-static void leave_locale(locale_t before) {
-    if (before) uselocale(before);
-}
 
 weir_status wr_jinja_new(const char *source, size_t bytes, wr_jinja **out, weir_error *err) {
     *out = NULL;
@@ -43,9 +30,9 @@ weir_status wr_jinja_new(const char *source, size_t bytes, wr_jinja **out, weir_
                      .shared = true,
                      .err = err};
     wr_arena_init(&run->values, SIZE_MAX);
-    locale_t before = enter_locale();
+    locale_t before = wr_c_locale_enter();
     bool done = wr_jparse(run, source, bytes, jinja) && wr_jresolve(run, jinja);
-    leave_locale(before);
+    wr_c_locale_leave(before);
     run->err = NULL;
     if (!done) {
         weir_status status = run->status;
@@ -96,9 +83,9 @@ weir_status wr_jinja_render(const wr_jinja *jinja, const json_t *variables, cons
     *text = NULL;
     *bytes = 0;
     wr_arena_init(&run.values, SIZE_MAX);
-    locale_t before = enter_locale();
+    locale_t before = wr_c_locale_enter();
     bool done = render(&run, jinja, variables, &out);
-    leave_locale(before);
+    wr_c_locale_leave(before);
     if (done) {
         *text = wr_malloc(out.n + 1);
         if (*text) {

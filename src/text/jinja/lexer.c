@@ -329,12 +329,9 @@ static bool escape_code(wr_jlexer *l, size_t *at, size_t end, wr_jbuf *buf) {
     uint32_t cp = 0;
     if (n) {
         for (size_t i = 0; i < n; i++, p++) {
-            const char *hex = "0123456789abcdef", *found;
-            char h = p < end ? l->source[p] : 0;
-            if (h >= 'A' && h <= 'F') h = (char)(h + 32);
-            if (!h || !(found = strchr(hex, h)))
-                return WR_JSYNTAX(l->run, l->line, "truncated \\%c escape in a string", c);
-            cp = cp << 4 | (uint32_t)(found - hex);
+            int digit = p < end ? wr_hex_digit(l->source[p]) : -1;
+            if (digit < 0) return WR_JSYNTAX(l->run, l->line, "truncated \\%c escape in a string", c);
+            cp = cp << 4 | (uint32_t)digit;
         }
     } else {
         for (; n < 3 && p < end && l->source[p] >= '0' && l->source[p] <= '7'; n++, p++)

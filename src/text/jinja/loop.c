@@ -2,8 +2,6 @@
  * and walks to the end only for the length of what has none. */
 #include "text/jinja/loop.h"
 
-#include <string.h>
-
 bool wr_jloop_new(wr_jrun *run, wr_jval iterable, int64_t depth0, wr_jloop **out) {
     wr_jloop *loop = wr_jalloc(run, sizeof *loop);
     if (!loop || !wr_jiter_new(run, iterable, &loop->it)) return false;
@@ -60,7 +58,7 @@ bool wr_jloop_attribute(wr_jrun *run, wr_jloop *loop, const wr_jstr *name, wr_jv
     int64_t length = 0;
     bool has = true;
     for (i = 0; i < n; i++)
-        if (strlen(names[i]) == name->bytes && memcmp(names[i], name->data, name->bytes) == 0) break;
+        if (wr_jstr_equals(name, names[i])) break;
     *found = i < n;
     switch (i) {
     case 0: *out = wr_jint(loop->index0 + 1); return true;

@@ -15,16 +15,13 @@ static bool dict_get(wr_jrun *run, const wr_jcall *c, wr_jval *out) {
     return true;
 }
 
-static bool view(wr_jrun *run, const wr_jcall *c, wr_jview_kind kind, wr_jval *out) {
-    wr_jview *v = wr_jalloc(run, sizeof *v);
-    if (!v) return false;
-    *v = (wr_jview){.dict = c->self.dict, .kind = kind};
-    *out = (wr_jval){.type = WR_J_VIEW, .view = v};
-    return true;
-}
-static bool dict_keys(wr_jrun *run, const wr_jcall *c, wr_jval *out) { return view(run, c, WR_J_KEYS, out); }
-static bool dict_values(wr_jrun *run, const wr_jcall *c, wr_jval *out) { return view(run, c, WR_J_VALUES, out); }
-static bool dict_items(wr_jrun *run, const wr_jcall *c, wr_jval *out) { return view(run, c, WR_J_ITEMS, out); }
+#define VIEW(name, kind)                                                                                               \
+    static bool name(wr_jrun *run, const wr_jcall *c, wr_jval *out) {                                                  \
+        return wr_jview_new(run, c->self.dict, kind, out);                                                             \
+    }
+VIEW(dict_keys, WR_J_KEYS)
+VIEW(dict_values, WR_J_VALUES)
+VIEW(dict_items, WR_J_ITEMS)
 
 static bool dict_copy(wr_jrun *run, const wr_jcall *c, wr_jval *out) {
     if (!wr_jdict_new(run, out)) return false;

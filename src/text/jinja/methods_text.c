@@ -25,9 +25,8 @@ static bool bounds(wr_jrun *run, const wr_jcall *c, size_t *from, size_t *to, bo
     return wr_jcharge(run, wr_jstr_ascii(c->self.s) ? 0 : c->self.s->bytes);
 }
 
-static size_t chars_before(const wr_jstr *s, size_t byte) {
-    wr_jstr head = {.data = s->data, .bytes = byte, .chars = SIZE_MAX};
-    return wr_jstr_chars(&head);
+static size_t chars_in(const wr_jstr *s, size_t from, size_t to) {
+    return wr_utf8_count((const uint8_t *)s->data + from, to - from);
 }
 
 static bool search(wr_jrun *run, const wr_jcall *c, bool last, bool must, wr_jval *out) {
@@ -37,7 +36,7 @@ static bool search(wr_jrun *run, const wr_jcall *c, bool last, bool must, wr_jva
     if (!none) at = wr_jfind(c->self.s, from, to, c->args[0].s, last);
     if (!wr_jcharge(run, last ? (to - from) * (1 + c->args[0].s->bytes / 8) : to - from)) return false;
     if (at == SIZE_MAX && must) return WR_JERROR(run, "substring not found");
-    *out = wr_jint(at == SIZE_MAX ? -1 : (int64_t)chars_before(c->self.s, at));
+    *out = wr_jint(at == SIZE_MAX ? -1 : (int64_t)chars_in(c->self.s, 0, at));
     return true;
 }
 static bool str_find(wr_jrun *run, const wr_jcall *c, wr_jval *out) { return search(run, c, false, false, out); }
@@ -52,8 +51,7 @@ static bool str_count(wr_jrun *run, const wr_jcall *c, wr_jval *out) {
     if (!wr_jarg_str(run, c->args[0], "argument") || !bounds(run, c, &from, &to, &none)) return false;
     const wr_jstr *what = c->args[0].s;
     if (!none && !what->bytes) {
-        wr_jstr part = {.data = c->self.s->data + from, .bytes = to - from, .chars = SIZE_MAX};
-        n = (int64_t)wr_jstr_chars(&part) + 1;
+        n = (int64_t)chars_in(c->self.s, from, to) + 1;
     } else if (!none) {
         while ((from = wr_jfind(c->self.s, from, to, what, false)) != SIZE_MAX) from += what->bytes, n++;
     }

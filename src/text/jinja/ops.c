@@ -7,6 +7,7 @@
 
 #include "text/jinja/format.h"
 #include "text/jinja/show.h"
+#include "text/unicode.h"
 
 static const char *const signs[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
@@ -264,21 +265,16 @@ static bool slice_text(wr_jrun *run, wr_jstr *s, int64_t first, int64_t step, in
     size_t at = wr_jstr_byte(s, (size_t)first);
     bool ascii = wr_jstr_ascii(s);
     const uint8_t *p = (const uint8_t *)s->data;
+    uint32_t cp;
     for (int64_t i = 0; i < count; i++) {
-        uint8_t lead = p[at];
-        size_t n = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (!wr_jbuf_add(run, &buf, s->data + at, n)) return false;
+        if (!wr_jbuf_add(run, &buf, s->data + at, (size_t)wr_utf8_get(p + at, &cp))) return false;
         if (i + 1 == count) break;
         if (ascii) {
             at = (size_t)((int64_t)at + step);
             continue;
         }
-        for (int64_t k = step; k > 0; k--) do
-                at++;
-            while ((p[at] & 0xC0) == 0x80);
-        for (int64_t k = step; k < 0; k++) do
-                at--;
-            while ((p[at] & 0xC0) == 0x80);
+        for (int64_t k = step; k > 0; k--) at += (size_t)wr_utf8_get(p + at, &cp);
+        for (int64_t k = step; k < 0; k++) at = wr_utf8_back(p, at);
     }
     if (!wr_jbuf_str(run, &buf, out)) return false;
     out->s->markup = s->markup;

@@ -78,14 +78,7 @@ wr_jnode *wr_jnode_new(wr_jparser *p, wr_jkind kind, int line) {
 }
 
 bool wr_jgrowing_add(wr_jparser *p, wr_jgrowing *list, wr_jnode *node) {
-    if (list->n == list->cap) {
-        size_t cap = list->cap ? 2 * list->cap : 4;
-        wr_jnode **at = wr_jalloc_n(p->run, cap, sizeof(wr_jnode *));
-        if (!at) return false;
-        if (list->n) memcpy(at, list->at, list->n * sizeof(wr_jnode *));
-        list->at = at;
-        list->cap = cap;
-    }
+    if (!wr_jgrow(p->run, &list->at, &list->cap, list->n, 4, sizeof(wr_jnode *))) return false;
     list->at[list->n++] = node;
     return true;
 }
@@ -94,12 +87,7 @@ bool wr_jgrowing_add(wr_jparser *p, wr_jgrowing *list, wr_jnode *node) {
 
 /* Names that end a body, with spaces between. */
 static bool is_end(const wr_jparser *p, const char *ends) {
-    for (const char *e = ends; *e;) {
-        size_t n = strcspn(e, " ");
-        if (p->now.type == WR_J_T_NAME && p->now.bytes == n && memcmp(p->now.text, e, n) == 0) return true;
-        e += n + strspn(e + n, " ");
-    }
-    return false;
+    return p->now.type == WR_J_T_NAME && wr_jword_index(ends, p->now.text, p->now.bytes) >= 0;
 }
 
 static bool parse_statement(wr_jparser *p, wr_jgrowing *body, const char *ends);

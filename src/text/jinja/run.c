@@ -78,6 +78,18 @@ void *wr_jalloc_n(wr_jrun *run, size_t n, size_t bytes) {
     return NULL;
 }
 
+bool wr_jgrow(wr_jrun *run, void *array, size_t *cap, size_t n, size_t first, size_t bytes) {
+    if (n < *cap) return true;
+    size_t want = *cap ? 2 * *cap : first;
+    void *old, *larger = wr_jalloc_n(run, want, bytes);
+    if (!larger) return false;
+    memcpy(&old, array, sizeof old); /* array is a pointer to some object pointer */
+    if (n) memcpy(larger, old, n * bytes);
+    memcpy(array, &larger, sizeof larger);
+    *cap = want;
+    return true;
+}
+
 char *wr_jtext(wr_jrun *run, size_t bytes) {
     wr_jchunk *chunk = run->chunks;
     if (!wr_jcharge(run, bytes)) return NULL;

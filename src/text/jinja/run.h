@@ -57,6 +57,8 @@ static inline void wr_jleave(wr_jrun *run) { run->depth--; }
 void *wr_jalloc(wr_jrun *run, size_t bytes);
 /* n * bytes, checked. */
 void *wr_jalloc_n(wr_jrun *run, size_t n, size_t bytes);
+/* Room for one more of n elements in *array (capacity *cap, at first `first`), which doubles by being copied. */
+bool wr_jgrow(wr_jrun *run, void *array, size_t *cap, size_t n, size_t first, size_t bytes);
 /* Memory for text, not zeroed; NULL: failed. */
 char *wr_jtext(wr_jrun *run, size_t bytes);
 /* Make the text at p (n bytes of text memory) `more` bytes longer where it lies; false,

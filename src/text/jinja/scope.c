@@ -19,7 +19,8 @@ typedef struct slot {
 typedef struct function {
     struct function *outer;
     slot *slots;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t cap;
 } function;
 
 typedef enum load_action { RESOLVE = WR_J_RESOLVE, ALIAS = WR_J_ALIAS, UNSET = WR_J_UNSET, PARAMETER } load_action;
@@ -60,14 +61,7 @@ static symbol *own(resolver *r, const frame *f, const wr_jstr *name) {
 static symbol *add(resolver *r, frame *f, const wr_jstr *name) {
     symbol *s = own(r, f, name);
     if (s) return s;
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 8;
-        symbol *larger = wr_jalloc_n(r->run, cap, sizeof *larger);
-        if (!larger) return NULL;
-        if (f->n) memcpy(larger, f->symbols, f->n * sizeof *larger);
-        f->symbols = larger;
-        f->cap = cap;
-    }
+    if (!wr_jgrow(r->run, &f->symbols, &f->cap, f->n, 8, sizeof *f->symbols)) return NULL;
     s = &f->symbols[f->n++];
     *s = (symbol){.name = name};
     return s;
@@ -232,13 +226,7 @@ static bool slot_of(resolver *r, function *fn, int level, const wr_jstr *name, u
         return true;
     }
     if (!wr_jcharge(r->run, fn->n * 8)) return false;
-    if (fn->n == fn->cap) {
-        fn->cap = fn->cap ? 2 * fn->cap : 8;
-        slot *larger = wr_jalloc_n(r->run, fn->cap, sizeof *larger);
-        if (!larger) return false;
-        if (fn->n) memcpy(larger, fn->slots, fn->n * sizeof *larger);
-        fn->slots = larger;
-    }
+    if (!wr_jgrow(r->run, &fn->slots, &fn->cap, fn->n, 8, sizeof *fn->slots)) return false;
     *out = fn->n;
     fn->slots[fn->n++] = (slot){level, name};
     return true;

@@ -6,6 +6,7 @@
 
 #include "text/jinja/case.h"
 #include "text/jinja/iter.h"
+#include "text/jinja/ops.h"
 #include "text/jinja/show.h"
 #include "text/unicode.h"
 
@@ -30,26 +31,34 @@ static bool in_set(uint32_t cp, const wr_jstr *set) {
     return false;
 }
 
+/* What is left of s, [*begin, *end), without the characters of set (NULL: white space) at its ends, as for wr_jstrip.
+ */
+static void strip(const wr_jstr *s, const wr_jstr *set, char which, size_t *begin, size_t *end) {
+    const uint8_t *p = (const uint8_t *)s->data;
+    uint32_t cp;
+    *begin = 0;
+    *end = s->bytes;
+    while (which != 'r' && *begin < *end) {
+        size_t n = (size_t)wr_utf8_get(p + *begin, &cp);
+        if (!in_set(cp, set)) break;
+        *begin += n;
+    }
+    while (which != 'l' && *end > *begin) {
+        size_t back = wr_utf8_back(p, *end);
+        wr_utf8_get(p + back, &cp);
+        if (!in_set(cp, set)) break;
+        *end = back;
+    }
+}
+
 bool wr_jstrip(wr_jrun *run, wr_jval v, wr_jval chars, char which, wr_jval *out) {
     const wr_jstr *s = v.s, *set = NULL;
-    const uint8_t *p = (const uint8_t *)s->data;
-    size_t begin = 0, end = s->bytes;
-    uint32_t cp;
+    size_t begin, end;
     if (wr_jgiven(chars)) {
         if (!wr_jarg_str(run, chars, "strip arg")) return false;
         set = chars.s;
     }
-    while (which != 'r' && begin < end) {
-        size_t n = (size_t)wr_utf8_get(p + begin, &cp);
-        if (!in_set(cp, set)) break;
-        begin += n;
-    }
-    while (which != 'l' && end > begin) {
-        size_t back = wr_utf8_back(p, end);
-        wr_utf8_get(p + back, &cp);
-        if (!in_set(cp, set)) break;
-        end = back;
-    }
+    strip(s, set, which, &begin, &end);
     size_t gone = s->bytes - (end - begin);
     if (!wr_jcharge(run, gone * (set ? 1 + set->bytes : 1))) return false;
     if (!gone) {
@@ -155,16 +164,9 @@ bool wr_jcenter(wr_jrun *run, wr_jstr *s, int64_t width, const wr_jstr *fill, ch
  * single "_" between digits; false when it does not fit or "_" stands elsewhere. */
 static bool plain_number(const wr_jstr *s, char *out, size_t cap) {
     const uint8_t *p = (const uint8_t *)s->data;
-    size_t begin = 0, end = s->bytes, n = 0;
+    size_t begin, end, n = 0;
     uint32_t cp;
-    while (begin < end && (wr_utf8_get(p + begin, &cp), wr_jchar_is_space(cp)))
-        begin += (size_t)wr_utf8_get(p + begin, &cp);
-    while (end > begin) {
-        size_t back = wr_utf8_back(p, end);
-        wr_utf8_get(p + back, &cp);
-        if (!wr_jchar_is_space(cp)) break;
-        end = back;
-    }
+    strip(s, NULL, 'b', &begin, &end);
     bool digit = false;
     for (size_t at = begin; at < end;) {
         at += (size_t)wr_utf8_get(p + at, &cp);
@@ -213,8 +215,7 @@ bool wr_jparse_int(wr_jrun *run, wr_jstr *s, int64_t base, int64_t *out, bool *v
             __builtin_add_overflow(value, (uint64_t)digit, &value))
             value = UINT64_MAX;
     }
-    if (value > (uint64_t)INT64_MAX + minus)
-        return wr_jfail(run, WEIR_E_LIMIT, "an integer is beyond 64 bits, which is not supported");
+    if (value > (uint64_t)INT64_MAX + minus) return wr_jint_too_large(run);
     *out = (int64_t)(minus ? 0 - value : value);
     *valid = true;
     return true;

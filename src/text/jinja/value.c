@@ -45,16 +45,19 @@ bool wr_jstr_mark(wr_jrun *run, wr_jval v, bool markup, wr_jval *out) {
     return true;
 }
 
-bool wr_jstr_is(wr_jval v, const char *text) {
-    size_t n = strlen(text);
-    return v.type == WR_J_STR && v.s->bytes == n && memcmp(v.s->data, text, n) == 0;
+bool wr_jstr_same(const wr_jstr *a, const wr_jstr *b) {
+    return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
 }
+
+bool wr_jstr_equals(const wr_jstr *s, const char *text) {
+    return s->bytes == strlen(text) && memcmp(s->data, text, s->bytes) == 0;
+}
+
+bool wr_jstr_is(wr_jval v, const char *text) { return v.type == WR_J_STR && wr_jstr_equals(v.s, text); }
 
 size_t wr_jstr_chars(wr_jstr *s) {
     if (s->chars != SIZE_MAX) return s->chars;
-    size_t n = 0;
-    for (size_t i = 0; i < s->bytes; i++) n += ((uint8_t)s->data[i] & 0xC0) != 0x80;
-    return s->chars = n;
+    return s->chars = wr_utf8_count((const uint8_t *)s->data, s->bytes);
 }
 
 size_t wr_jstr_byte(wr_jstr *s, size_t i) {
@@ -94,14 +97,7 @@ bool wr_jlist_new(wr_jrun *run, wr_jtype type, size_t n, wr_jval *out) {
 }
 
 bool wr_jitems_add(wr_jrun *run, wr_jitems *items, wr_jval v) {
-    if (items->n == items->cap) {
-        size_t cap = items->cap ? 2 * items->cap : 8;
-        wr_jval *at = wr_jalloc_n(run, cap, sizeof *at);
-        if (!at) return false;
-        if (items->n) memcpy(at, items->at, items->n * sizeof *at);
-        items->at = at;
-        items->cap = cap;
-    }
+    if (!wr_jgrow(run, &items->at, &items->cap, items->n, 8, sizeof *items->at)) return false;
     items->at[items->n++] = v;
     return true;
 }
@@ -209,8 +205,7 @@ bool wr_jsame(wr_jval a, wr_jval b) {
     case WR_J_INT: return a.i == b.i;
     case WR_J_FLOAT: return a.f == b.f;
     case WR_J_STR: /* equal texts: Python shares those that come from the template */
-        return a.s == b.s || (a.s->markup == b.s->markup && a.s->bytes == b.s->bytes &&
-                              memcmp(a.s->data, b.s->data, a.s->bytes) == 0);
+        return a.s == b.s || (a.s->markup == b.s->markup && wr_jstr_same(a.s, b.s));
     default: return a.list == b.list;
     }
 }
@@ -276,9 +271,7 @@ bool wr_jequal(wr_jrun *run, wr_jval a, wr_jval b, bool *out) {
     switch (a.type) {
     case WR_J_NONE:
     case WR_J_UNDEFINED: *out = true; return true;
-    case WR_J_STR:
-        *out = a.s->bytes == b.s->bytes && memcmp(a.s->data, b.s->data, a.s->bytes) == 0;
-        return wr_jcharge(run, a.s->bytes);
+    case WR_J_STR: *out = wr_jstr_same(a.s, b.s); return wr_jcharge(run, a.s->bytes);
     case WR_J_LIST:
     case WR_J_TUPLE:
     case WR_J_DICT:

@@ -137,6 +137,8 @@ bool wr_jdict_find(wr_jrun *run, const wr_jdict *dict, wr_jval key, wr_jentry **
 /* With a text key; never fails. */
 wr_jentry *wr_jdict_get(const wr_jdict *dict, const char *key, size_t bytes);
 
+bool wr_jview_new(wr_jrun *run, wr_jdict *dict, wr_jview_kind kind, wr_jval *out);
+
 bool wr_jundefined_name(wr_jrun *run, wr_jval name, wr_jval *out);
 bool wr_jundefined_of(wr_jrun *run, wr_jval obj, wr_jval name, wr_jval *out);
 bool wr_jundefined_hint(wr_jrun *run, const char *hint, wr_jval *out);
@@ -155,6 +157,9 @@ static inline int64_t wr_jint_of(wr_jval v) { return v.type == WR_J_BOOL ? v.b :
 static inline bool wr_jis_number(wr_jval v) { return wr_jis_int(v) || v.type == WR_J_FLOAT; }
 static inline double wr_jfloat_of(wr_jval v) { return v.type == WR_J_FLOAT ? v.f : (double)wr_jint_of(v); }
 bool wr_jstr_is(wr_jval v, const char *text);
+/* The same of a text itself, and of two. */
+bool wr_jstr_equals(const wr_jstr *s, const char *text);
+bool wr_jstr_same(const wr_jstr *a, const wr_jstr *b);
 
 bool wr_jtruth(wr_jrun *run, wr_jval v, bool *out);
 bool wr_jequal(wr_jrun *run, wr_jval a, wr_jval b, bool *out);

@@ -1,8 +1,6 @@
 /* Walking over syntax trees. */
 #include "text/jinja/walk.h"
 
-#include <string.h>
-
 bool wr_jwalk_list(const wr_jnodes *list, wr_jvisitor visit, void *context) {
     for (uint32_t i = 0; i < list->n; i++)
         if (list->at[i] && !visit(context, list->at[i])) return false;
@@ -60,9 +58,7 @@ static bool search_node(void *context, const wr_jnode *node) {
     if (node->kind == WR_J_NAME) {
         for (int i = 0; i < s->n; i++) {
             unsigned bit = 1u << i;
-            if (!(s->left & bit) || strlen(s->names[i]) != node->name->bytes ||
-                memcmp(s->names[i], node->name->data, node->name->bytes) != 0)
-                continue;
+            if (!(s->left & bit) || !wr_jstr_equals(node->name, s->names[i])) continue;
             if (node->store)
                 s->left &= ~bit;
             else

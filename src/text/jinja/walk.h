@@ -9,7 +9,7 @@ typedef bool (*wr_jvisitor)(void *context, const wr_jnode *node);
 bool wr_jwalk_children(const wr_jnode *node, wr_jvisitor visit, void *context);
 bool wr_jwalk_list(const wr_jnodes *list, wr_jvisitor visit, void *context);
 
-/* Which of three names a body reads before it sets them itself: bit i for names[i]. */
+/* Which of n names, at most 31, a body reads before it sets them itself: bit i of *found for names[i]. */
 bool wr_jwalk_undeclared(wr_jrun *run, const wr_jnodes *body, const char *const *names, int n, unsigned *found);
 
 #endif

@@ -1,4 +1,4 @@
-/* Growable bytes, and the one place where text is escaped for JSON. */
+/* Growable bytes, and the escapes of the JSON that calls are rewritten to. */
 #include "text/parse/bytes.h"
 
 #include <string.h>

@@ -88,9 +88,9 @@ static long hex_digits(cursor *c, int digits) {
     long value = 0;
     for (int i = 0; i < digits; i++, c->at++) {
         if (c->at == c->end) return -1;
-        char ch = *c->at, low = (char)(ch | 0x20);
-        if (!((ch >= '0' && ch <= '9') || (low >= 'a' && low <= 'f'))) return -2;
-        value = value << 4 | (ch <= '9' ? ch - '0' : low - 'a' + 10);
+        int digit = wr_hex_digit(*c->at);
+        if (digit < 0) return -2;
+        value = value << 4 | digit;
     }
     return value;
 }
@@ -114,7 +114,7 @@ static wr_converted python_escape(cursor *c) {
             long low = hex_digits(c, 4);
             if (low == -1) return WR_CONVERTED_PART;
             if (low < 0xDC00 || low > 0xDFFF) return WR_CONVERTED_WRONG;
-            cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
+            cp = (long)wr_surrogates_join((uint32_t)cp, (uint32_t)low);
         }
         if (cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF)) return WR_CONVERTED_WRONG;
         wr_bytes_escaped(c->out, (const char *)utf8, (size_t)wr_utf8_put((uint32_t)cp, utf8));

@@ -176,6 +176,18 @@ wr_output_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n
     return WR_HELD;
 }
 
+wr_output_step wr_call_section(wr_parser *p, uint8_t c, int name) {
+    const char *markers[1 + WR_CLOSERS] = {p->opener->call->open};
+    int k;
+    for (int i = 0; i < WR_CLOSERS; i++) markers[1 + i] = p->format->closers[i];
+    wr_output_step done = wr_call_expect(p, markers, 1 + WR_CLOSERS, c, &k);
+    if (k == 0) p->call.state = name;
+    if (k < 1) return done;
+    p->held.n = 0;
+    p->where = WR_IN_TEXT;
+    return WR_GONE;
+}
+
 bool wr_call_begin(wr_parser *p) {
     if (p->name.n == 0 || p->name.n > WR_NAME_BYTES) return false;
     p->tool = wr_tools_find(p->tools, p->name.data, p->name.n);

@@ -1,5 +1,5 @@
-/* The table of formats: every marker that is looked for stands here, and nowhere else. Order matters for detection:
- * the first row whose markers are all in the template is taken. */
+/* The table of formats: every marker that is looked for stands here, but harmony's, which has a file of its own. Order
+ * matters for detection: the first row whose markers are all in the template is taken. */
 #include <string.h>
 
 #include "text/parse/parse.h"

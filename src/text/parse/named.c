@@ -120,21 +120,9 @@ static wr_output_step step_arguments(wr_parser *p, uint8_t c) {
 }
 
 static wr_output_step step(wr_parser *p, uint8_t c) {
-    int k;
     switch (p->call.state) {
     case START: p->call.state = p->opener->section && !p->call.in_section ? SECTION : NAME; return WR_AGAIN;
-    case SECTION: {
-        const char *const markers[] = {p->opener->call->open, p->format->closers[0], p->format->closers[1],
-                                       p->format->closers[2]};
-        wr_output_step done = wr_call_expect(p, markers, 4, c, &k);
-        if (k == 0) p->call.state = NAME;
-        if (k >= 1) { /* a section without calls */
-            p->held.n = 0;
-            p->where = WR_IN_TEXT;
-            return WR_GONE;
-        }
-        return done;
-    }
+    case SECTION: return wr_call_section(p, c, NAME);
     case NAME: return step_name(p, c);
     case TYPE_OR_NAME:
     case SECOND_NAME: return step_second(p, c);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "file/json.h"
 #include "text/parse/parse.h"
 #include "text/parse/schema.h"
 
@@ -90,7 +89,6 @@ weir_status weir_output_parser_new(const weir_output_options *options, weir_outp
     if (!format) return unknown_format(options->format, err);
     wr_parser *p = wr_calloc(1, sizeof *p);
     if (!p) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a parser of the model's output");
-    wr_json_setup();
     p->format = format;
     p->calls_on = p->blank = p->may_think = true;
     p->fresh = format->trim;

@@ -213,6 +213,9 @@ wr_output_step wr_call_fail(wr_parser *p, size_t n);
 /* White space or one of the markers must come (before the call has begun), else it fails. *k: the marker that is
  * complete, or -1. */
 wr_output_step wr_call_expect(wr_parser *p, const char *const *markers, size_t n, uint8_t c, int *k);
+/* The first call of a section must come, behind its open marker: its state is `name` then. A closer instead: there was
+ * no call in the section. */
+wr_output_step wr_call_section(wr_parser *p, uint8_t c, int name);
 /* This is a call, by p->name and p->id: what is held is dropped. False when the name is none (empty, or a bare call of
  * an unknown tool); nothing has happened then. */
 bool wr_call_begin(wr_parser *p);

@@ -17,6 +17,7 @@ enum wr_type {
     WR_TYPE_NULL = 16,
     WR_TYPE_ARRAY = 32,
     WR_TYPE_OBJECT = 64,
+    WR_TYPE_ALL = 127,
 };
 
 /* json: an array as in the OpenAI API ({"type": "function", "function": {...}}) or of bare functions. *out is owned by

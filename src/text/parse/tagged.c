@@ -210,7 +210,7 @@ static unsigned value_types(const wr_parser *p) {
         for (size_t i = 0; i < 2; i++) {
             const char *attribute = is_string ? strings[i] : others[i];
             if (p->value.n && memmem(p->value.data, p->value.n, attribute, strlen(attribute))) {
-                return is_string ? WR_TYPE_STRING : 127u & ~(unsigned)WR_TYPE_STRING;
+                return is_string ? WR_TYPE_STRING : WR_TYPE_ALL & ~(unsigned)WR_TYPE_STRING;
             }
         }
     }
@@ -292,27 +292,16 @@ static wr_output_step step_object(wr_parser *p, uint8_t c) {
 }
 
 static wr_output_step step(wr_parser *p, uint8_t c) {
-    int k;
     switch (p->call.state) {
     case START: p->call.state = p->opener->section && !p->call.in_section ? SECTION : NAME; return WR_AGAIN;
-    case SECTION: {
+    case SECTION:
         if (c == '{' && p->finder.n == 0 && p->opener->call->flags & WR_CALL_OR_WRAPPED) {
             p->opener++;
             p->call = (wr_call){0};
             p->list = false;
             return WR_AGAIN;
         }
-        const char *const markers[] = {p->opener->call->open, p->format->closers[0], p->format->closers[1],
-                                       p->format->closers[2]};
-        wr_output_step done = wr_call_expect(p, markers, 4, c, &k);
-        if (k == 0) p->call.state = NAME;
-        if (k >= 1) { /* a section without calls */
-            p->held.n = 0;
-            p->where = WR_IN_TEXT;
-            return WR_GONE;
-        }
-        return done;
-    }
+        return wr_call_section(p, c, NAME);
     case NAME: return step_name(p, c);
     case NAME_TAG:
     case KEY_TAG: return step_tag(p, c);

@@ -2,6 +2,7 @@
  * arguments are passed on as they come when the name stands before them. */
 #include <string.h>
 
+#include "text/json_lists.h"
 #include "text/parse/parse.h"
 
 enum {
@@ -58,12 +59,17 @@ static meaning meaning_of(const wr_parser *p) {
 
 /* Text of a JSON string, with its quotes, into out; false when it is none. */
 static bool decode_string(const char *text, size_t n, wr_bytes *out) {
-    json_t *string = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    bool ok = json_is_string(string);
+    wr_json_reader r;
+    const char *string;
+    size_t bytes;
+    weir_status st = wr_json_reader_init(&r, text, (wr_json_span){0, n, 0}, "", NULL);
+    if (st == WEIR_OK) st = wr_json_string(&r, &string, &bytes, NULL);
+    if (st == WEIR_OK) st = wr_json_end(&r, NULL);
     out->n = 0;
-    if (ok) wr_bytes_add(out, json_string_value(string), json_string_length(string));
-    json_decref(string);
-    return ok;
+    if (st == WEIR_OK) wr_bytes_add(out, string, bytes);
+    if (st == WEIR_E_MEMORY) out->failed = true;
+    wr_json_reader_deinit(&r);
+    return st == WEIR_OK;
 }
 
 /* Arguments that are no object: null for none, or a string with the object in it. p->value has them. */
