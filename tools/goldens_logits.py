@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/data/logits/<model>.json: what an independent implementation says about the three real models.
 
-    pip install "mlx[cpu]==0.32.*" "mlx-lm==0.32.*" gguf numpy tokenizers sentencepiece
-    python3 tools/goldens_logits.py [--store DIR] [--only NAME] [--no-float64 | --add-bf16]
+    $(tools/python_env.py mlx) tools/goldens_logits.py [--store DIR] [--only NAME] [--no-float64 | --add-bf16]
 
 Each GGUF file is dequantised by the gguf package to float32 and put into mlx-lm's model of the family, which runs in
 float32 on the CPU over three token lists (5, 200 and 1,500 tokens of context; the text is tests/data/logits/text.txt,

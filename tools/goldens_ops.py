@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Expected values of array ops from NumPy and SciPy in float64, into tests/data/array/ops.bin.
 
-Usage: python3 tools/goldens_ops.py [OUTPUT]    (needs numpy and scipy)
+    $(tools/python_env.py mlx) tools/goldens_ops.py [OUTPUT]
 
 Nothing here is computed by weir. File: "WRGOLD1\\n", then records: u32 length and name, u32 number of arrays, and per
 array u32 dtype (0 f32, 1 f64, 2 i32, 3 i64, 4 u32, 5 bool), u32 dimensions, i64 sizes, data. Little-endian. Inputs come

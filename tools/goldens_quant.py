@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Golden values of quantised formats for tests/cpu/test_ref_quant.c.
 
-Needs: pip install numpy gguf mlx==0.32.4 mlx-cpu==0.32.4
+    $(tools/python_env.py mlx) tools/goldens_quant.py
+
 Writes tests/data/cpu/quant_mlx.bin and quant_gguf.bin: records of
   int32 [8]: mode, group, bits, dtype (weir_dtype of w, scales, biases), rows, cols, n_sections, 0
   n_sections times: int64 bytes, then the bytes

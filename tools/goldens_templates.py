@@ -2,7 +2,7 @@
 """Makes tests/data/text/templates.golden.json: what jinja2, set up as `transformers` does, gives for our own templates in
 tests/data/text/templates and for some of the random ones.
 
-    python tools/goldens_templates.py      (needs jinja2 3.1.6 or later)
+    $(tools/python_env.py) tools/goldens_templates.py
 """
 import json
 import sys

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Make the golden files of tests/data/text from independent implementations.
 
-    pip install tokenizers gguf jinja2 sentencepiece protobuf numpy
-    python tools/goldens_text.py [--store FOLDER]
+    $(tools/python_env.py) tools/goldens_text.py [--store FOLDER]
 
 Real vocabularies are read from the GGUF files of the model store with the `gguf`
 package. Byte-level ones are given to the `tokenizers` library with the

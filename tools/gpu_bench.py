@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
+from gpu_common import Programs, Results, json_lines, machine, print_table, synthesise  # noqa: E402
+from processes import ending, run  # noqa: E402
 
 LIMIT_S = 570
 

@@ -1,16 +1,14 @@
 """What the programs for a card (gpu_*.py) share: finding programs in a build
-folder or in the folder of tools/gpu_pack.sh, running them, random checkpoints,
-and result files."""
+folder or in the folder of tools/gpu_pack.sh, random checkpoints, and result
+files."""
 import datetime
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from processes import ending, run
 
 
 class Programs:
@@ -39,27 +37,6 @@ class Programs:
     def command(self, name, arguments):
         start = [str(self.run_script), *self.system, name] if self.is_pack else [str(self.bin / name)]
         return start + [str(a) for a in arguments]
-
-
-def run(command, env, limit_s):
-    """Exit code (None: out of time), output, errors, seconds."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, start_new_session=True)
-    try:
-        output, errors = process.communicate(timeout=limit_s)
-        code = process.returncode
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, errors = process.communicate()
-        code = None
-    return code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), time.monotonic() - start
-
-
-def ending(code, limit_s):
-    if code is None:
-        return f"did not end within {limit_s} s"
-    return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def synthesise(programs, path, preset, mode="", bits="", group="", layers=0):

@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import compare_logits  # noqa: E402
 from get_models import store_folder  # noqa: E402
-from gpu_common import ROOT, Programs, Results, ending, machine, run  # noqa: E402
+from gpu_common import Programs, Results, machine  # noqa: E402
+from processes import ROOT, ending, run  # noqa: E402
 
 LIMIT_S = 300
 

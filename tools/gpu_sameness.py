@@ -19,7 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import make_gguf  # noqa: E402
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
+from gpu_common import Programs, Results, json_lines, machine, print_table, synthesise  # noqa: E402
+from processes import ending, run  # noqa: E402
 
 MLX = [("affine", 2, 64), ("affine", 3, 64), ("affine", 4, 32), ("affine", 4, 64), ("affine", 4, 128),
        ("affine", 5, 64), ("affine", 6, 64), ("affine", 8, 64), ("mxfp4", 0, 0), ("nvfp4", 0, 0), ("mxfp8", 0, 0),

@@ -28,7 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_common import Programs, Results, ending, json_lines, machine, print_table, run, synthesise  # noqa: E402
+from gpu_common import Programs, Results, json_lines, machine, print_table, synthesise  # noqa: E402
+from processes import ending, run  # noqa: E402
 
 ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "test_device_memory", "test_device_variety",
          "test_device_failures", "test_device_large"]

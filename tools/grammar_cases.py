@@ -1,8 +1,7 @@
 """JSON Schemas, and documents for each: what the proofs of constrained output are made of.
 
 Written for these tests: a list by hand, one feature after the other, and a generator of random schemas. Documents are
-drawn from the schema, then changed here and there; Python's jsonschema says which are valid. Needs: pip install
-jsonschema rfc3339-validator
+drawn from the schema, then changed here and there; Python's jsonschema says which are valid.
 """
 import json
 import random

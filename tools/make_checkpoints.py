@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes small random MLX checkpoints of the four families, and goldens of their logits.
 
-    pip install "mlx[cpu]==0.32.*" "mlx-lm==0.32.*" numpy
-    python3 tools/make_checkpoints.py                 the set in the tree, tests/data/checkpoints
-    python3 tools/make_checkpoints.py --all DIR       every family, mode and kind of head (about 200 folders)
-    python3 tools/make_checkpoints.py --check         prints how far the stored goldens are from a fresh run
+    python=$(tools/python_env.py mlx)
+    $python tools/make_checkpoints.py                 the set in the tree, tests/data/checkpoints
+    $python tools/make_checkpoints.py --all DIR       every family, mode and kind of head (about 200 folders)
+    $python tools/make_checkpoints.py --check         prints how far the stored goldens are from a fresh run
 
 The folders are written by mlx-lm's own functions for quantising and saving. A golden is what mlx-lm's model of the
 family says in float32 when the weights in the folder are dequantised to float32 first: so weir, which multiplies by

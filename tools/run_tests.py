@@ -16,7 +16,6 @@ Words choose the tests whose name contains one of them. The last line is
 import argparse
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -25,8 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from get_models import MODELS, store_folder  # noqa: E402
+from processes import ROOT, ending, run  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
 SKIP_CODE = 77
 SHOWN_LINES = 60
 FAST_LIMIT_S, SLOW_LIMIT_S = 300, 1200
@@ -63,22 +62,8 @@ def execute(job, extra_env=None):
     outer = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_") or k in ("WEIR_STORE", "WEIR_CPU")}
     outer["WEIR_DEVICE"] = "cpu"  # what is not said to be elsewhere
     env = {**outer, **job.env, **(extra_env or {})}
-    process = subprocess.Popen(job.command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        output, _ = process.communicate(timeout=job.limit_s)
-        code = process.returncode
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        code = None
-    return code, output.decode("utf-8", "replace")
-
-
-def ending(code, limit_s):
-    if code is None:
-        return f"did not end within {limit_s} s"
-    return f"ended by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+    code, output, _, _ = run(job.command, env, job.limit_s, stderr=subprocess.STDOUT)
+    return code, output
 
 
 def read_cmocka(job, code, output):
