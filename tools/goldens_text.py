@@ -9,13 +9,18 @@ pre-tokenizer that the model's family publishes; Gemma's to `sentencepiece`, as 
 model file that its scores came from. The small tokenizers are trained here, on the
 text below. Nothing is computed by weir.
 """
-import argparse, copy, json, os, pathlib, random
+import argparse, copy, json, pathlib, random, sys
 
 import jinja2
 import sentencepiece
-from gguf import GGUFReader
 from sentencepiece import sentencepiece_model_pb2 as sp_model
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import tokenizer_references as ref  # noqa: E402
+from get_models import store_folder  # noqa: E402
+from tokenizer_references import LLAMA3, QWEN, digits_then_bytes, split_then_bytes  # noqa: E402
+from tokenizer_texts import BROKEN  # noqa: E402
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "text"
 
@@ -51,11 +56,6 @@ TEXTS = [
     "I'm sure 'm 's 'S 'll 'LL 've 'd", "1 22 333 4444 55555", "A1b2C3", "٣٤٥ ४५६ 一二三",
 ]
 
-# Bytes that are no UTF-8: every maximal invalid part reads as one U+FFFD, as
-# Python's own decoder does with errors="replace".
-BROKEN = [b"\xc0\x80", b"a\xed\xa0\x80b", b"\xf4\x90\x80\x80", b"x\xe2\x82", b"\xe2\x82\xff\xe2", b"\xf0\x9f\x98 \xf0\x9f", b"\xff\xfe\x00ok",
-          b"\x80\x80a", b"\xf8\x88\x80\x80\x80", b"caf\xe9 latin", b"\xc4", b"\xf0\x80\x80\x80", b"\xe0\x9f\xbf\xe0\xa0"]
-
 
 def write(name, value, indent=None):
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), indent=indent)
@@ -63,39 +63,6 @@ def write(name, value, indent=None):
         text = text.replace('},{"text"', '},\n{"text"').replace('},{"hex"', '},\n{"hex"').replace('},{"name"', '},\n{"name"').replace('},{"ids"', '},\n{"ids"')
     (OUT / name).write_text(text + "\n")
     print(f"{name}: {len(text)} bytes")
-
-
-class Model:
-    """Arrays of tokenizer.ggml.* of one file."""
-
-    def __init__(self, path):
-        r = GGUFReader(path)
-        strings = lambda key: [bytes(f.parts[i]).decode() for i in f.data] if (f := r.fields.get(key)) else []
-        numbers = lambda key: [f.parts[i][0].item() for i in f.data] if (f := r.fields.get(key)) else []
-        self.tokens = strings("tokenizer.ggml.tokens")
-        self.merges = [tuple(m.split(" ")) for m in strings("tokenizer.ggml.merges")]
-        self.types = numbers("tokenizer.ggml.token_type")
-        self.scores = numbers("tokenizer.ggml.scores")
-        f = r.fields.get("tokenizer.chat_template")
-        self.template = f.contents() if f else None
-
-
-def add_special_tokens(tok, m):
-    for text, kind in zip(m.tokens, m.types):
-        if kind == 3:
-            tok.add_special_tokens([AddedToken(text, special=True, normalized=False)])
-        elif kind == 4:
-            tok.add_tokens([AddedToken(text, special=False, normalized=False)])
-
-
-def byte_level(m, pre, normalizer=None):
-    tok = Tokenizer(models.BPE({t: i for i, t in enumerate(m.tokens)}, m.merges))
-    if normalizer:
-        tok.normalizer = normalizer
-    tok.pre_tokenizer = pre
-    tok.decoder = decoders.ByteLevel()
-    add_special_tokens(tok, m)
-    return tok
 
 
 def encodings(tok):
@@ -130,9 +97,6 @@ def decodings(tok, size, seed, texts=TEXTS, random_ids=True):
     return [{"ids": ids, "all": tok.decode(ids, skip_special_tokens=False), "skip": tok.decode(ids, skip_special_tokens=True)} for ids in lists]
 
 
-QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-LLAMA3 = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -141,22 +105,12 @@ TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo
           r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
-def split_then_bytes(pattern):
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
-                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-
-
-def digits_then_bytes():
-    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
-
-
 def real_byte_level(store):
-    m = Model(store / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    tok = byte_level(m, digits_then_bytes())
+    m = ref.GgufVocabulary(store / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    tok = m.byte_level(digits_then_bytes())
     write("real_smollm2.json", {"encode": encodings(tok), "decode": decodings(tok, len(m.tokens), 1)})
-    q = Model(store / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf")
-    tok = byte_level(q, split_then_bytes(QWEN), normalizers.NFC())
+    q = ref.GgufVocabulary(store / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf")
+    tok = q.byte_level(split_then_bytes(QWEN), normalizers.NFC())
     write("real_qwen2.json", {"encode": encodings(tok), "decode": decodings(tok, 151665, 2)})
     # The other split rules, on SmolLM2's pieces: the rule is what differs.
     rules = []
@@ -167,27 +121,11 @@ def real_byte_level(store):
             ("llama-bpe", split_then_bytes(LLAMA3), None, True),
             ("gpt-4o", split_then_bytes(GPT4O), None, False),
             ("tekken", split_then_bytes(TEKKEN), None, True)]:
-        tok = byte_level(m, step, norm)
+        tok = m.byte_level(step, norm)
         tok.model.ignore_merges = ignore
         rules.append({"name": pre, "ids": [tok.encode(t, add_special_tokens=False).ids for t in TEXTS]})
     write("real_rules.json", {"texts": TEXTS, "rules": rules})
     return m, q
-
-
-def sentencepiece_from(tokens, scores, types, unk, dummy_prefix):
-    proto = sp_model.ModelProto()
-    for i, (t, s, k) in enumerate(zip(tokens, scores, types)):
-        p = proto.pieces.add()
-        p.piece, p.score, p.type = t.replace(" ", "\u2581"), s, (2 if i == unk else 3 if k == 2 else k)
-    proto.trainer_spec.model_type = 2
-    proto.trainer_spec.byte_fallback = True
-    proto.trainer_spec.unk_id, proto.trainer_spec.bos_id, proto.trainer_spec.eos_id, proto.trainer_spec.pad_id = unk, -1, -1, -1
-    proto.trainer_spec.unk_piece = tokens[unk]
-    n = proto.normalizer_spec
-    n.name, n.add_dummy_prefix, n.remove_extra_whitespaces, n.escape_whitespaces = "identity", dummy_prefix, False, True
-    sp = sentencepiece.SentencePieceProcessor()
-    sp.LoadFromSerializedProto(proto.SerializeToString())
-    return sp
 
 
 def sp_cases(sp, control):
@@ -213,8 +151,8 @@ def sp_cases(sp, control):
 
 
 def real_gemma(store):
-    m = Model(store / "gemma-3-270m-q4_k_m.gguf")
-    sp = sentencepiece_from(m.tokens, m.scores, m.types, 3, False)
+    m = ref.GgufVocabulary(store / "gemma-3-270m-q4_k_m.gguf")
+    sp = ref.SentencePiece(m.sentencepiece(3, False)).sp
     control = [t for t, k in zip(m.tokens, m.types) if k == 3]
     decode = []
     for t in TEXTS[::3]:
@@ -376,9 +314,9 @@ def tiny_scores():
     tokens, scores, types = zip(*pieces)
     unk = types.index(2)
     out = {"tokens": tokens, "scores": scores, "types": types, "unk": unk, "bos": tokens.index("<s>"), "eos": tokens.index("</s>")}
-    sp = sentencepiece_from(tokens, scores, types, unk, False)
+    sp = ref.SentencePiece(ref.sentencepiece_model(tokens, scores, types, unk, False)).sp
     out["encode"] = [{"text": t, "ids": sp.encode(t)} for t in TEXTS + ["a<user>b  c", "<user>"]]
-    sp = sentencepiece_from(tokens, scores, types, unk, True)
+    sp = ref.SentencePiece(ref.sentencepiece_model(tokens, scores, types, unk, True)).sp
     out["encode_prefix"] = [{"text": t, "ids": sp.encode(t)} for t in TEXTS + [" <user>", "a<user>b  c"]]
     write("tiny_scores.golden.json", out)
 
@@ -440,8 +378,7 @@ def chat_goldens(smol, qwen):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    p.add_argument("--store", default=os.environ.get("WEIR_STORE", os.path.join(cache, "weir", "store")))
+    p.add_argument("--store", default=store_folder())
     p.add_argument("--only", choices=["tiny", "real"], help="half of the files; the real models take minutes")
     args = p.parse_args()
     store = pathlib.Path(args.store)

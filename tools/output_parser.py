@@ -1,14 +1,9 @@
 """The output parser of libweir for scripts, by ctypes: parse(text, ...) gives what a client would have collected."""
 import ctypes
-import os
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from libweir import Error, load
+
 CONTENT, REASONING, CALL, ARGUMENTS, CALL_END, FINISH = range(6)
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 1024)]
 
 
 class Options(ctypes.Structure):
@@ -61,8 +56,7 @@ class Result:
 
 class Library:
     def __init__(self, path=None):
-        build = os.environ.get("WEIR_BUILD", str(ROOT / "build"))
-        self.lib = ctypes.CDLL(str(path or Path(build) / "libweir.so"))
+        self.lib = load(path)
         self.lib.weir_output_format_name.restype = ctypes.c_char_p
         self.lib.weir_output_format_name.argtypes = [ctypes.c_size_t]
         self.lib.weir_output_format_detect.restype = ctypes.c_char_p

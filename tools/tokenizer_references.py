@@ -204,6 +204,21 @@ def json_of_bpe(proto):
     return json.loads(tok.to_str())
 
 
+def sentencepiece_model(tokens, scores, types, unk, dummy_prefix):
+    """Model of sentencepiece with the pieces that a GGUF file lists."""
+    proto = sp_model.ModelProto()
+    for i, (text, score, kind) in enumerate(zip(tokens, scores, types)):
+        piece = proto.pieces.add()
+        piece.piece, piece.score = text.replace(" ", "\u2581"), score
+        piece.type = 2 if i == unk else 3 if kind == 2 else kind
+    trainer = proto.trainer_spec
+    trainer.model_type, trainer.byte_fallback, trainer.unk_piece = 2, True, tokens[unk]
+    trainer.unk_id, trainer.bos_id, trainer.eos_id, trainer.pad_id = unk, -1, -1, -1
+    n = proto.normalizer_spec
+    n.name, n.add_dummy_prefix, n.remove_extra_whitespaces, n.escape_whitespaces = "identity", dummy_prefix, False, True
+    return proto
+
+
 class GgufVocabulary:
     """Arrays of tokenizer.ggml.* of one file."""
 
@@ -216,6 +231,7 @@ class GgufVocabulary:
         self.merges = [tuple(m.split(" ")) for m in strings("tokenizer.ggml.merges")]
         self.types = numbers("tokenizer.ggml.token_type")
         self.scores = numbers("tokenizer.ggml.scores")
+        self.template = f.contents() if (f := reader.fields.get("tokenizer.chat_template")) else None
 
     def byte_level(self, pre_tokenizer, normalizer=None):
         tok = Tokenizer(models.BPE({t: i for i, t in enumerate(self.tokens)}, self.merges))
@@ -230,17 +246,7 @@ class GgufVocabulary:
         return tok
 
     def sentencepiece(self, unk, dummy_prefix):
-        proto = sp_model.ModelProto()
-        for i, (text, score, kind) in enumerate(zip(self.tokens, self.scores, self.types)):
-            piece = proto.pieces.add()
-            piece.piece, piece.score = text.replace(" ", "\u2581"), score
-            piece.type = 2 if i == unk else 3 if kind == 2 else kind
-        trainer = proto.trainer_spec
-        trainer.model_type, trainer.byte_fallback, trainer.unk_piece = 2, True, self.tokens[unk]
-        trainer.unk_id, trainer.bos_id, trainer.eos_id, trainer.pad_id = unk, -1, -1, -1
-        n = proto.normalizer_spec
-        n.name, n.add_dummy_prefix, n.remove_extra_whitespaces, n.escape_whitespaces = "identity", dummy_prefix, False, True
-        return proto
+        return sentencepiece_model(self.tokens, self.scores, self.types, unk, dummy_prefix)
 
 
 def split_then_bytes(pattern):

@@ -1,16 +1,10 @@
 """weir's tokenizers in Python, by ctypes on libweir.so."""
 import ctypes as c
-import os
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import libweir
 
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 SKIP_SPECIAL = 1
-
-
-class Error(c.Structure):
-    _fields_ = [("status", c.c_int), ("message", c.c_char * 1024)]
 
 
 class Encoding(c.Structure):
@@ -18,8 +12,7 @@ class Encoding(c.Structure):
 
 
 def load():
-    build = os.environ.get("WEIR_BUILD", str(ROOT / "build"))
-    lib = c.CDLL(str(Path(build) / "libweir.so"))
+    lib = libweir.load()
     lib.weir_tokenizer_open.argtypes = [c.c_char_p, c.POINTER(c.c_void_p), c.c_void_p]
     lib.weir_tokenizer_close.argtypes = [c.c_void_p]
     lib.weir_tokenizer_encode_new.argtypes = [c.c_void_p, c.c_char_p, c.c_size_t, c.c_uint, c.c_bool,
@@ -46,7 +39,7 @@ class Tokenizer:
 
     def __init__(self, path):
         Tokenizer.lib = Tokenizer.lib or load()
-        self.handle, error = c.c_void_p(), Error()
+        self.handle, error = c.c_void_p(), libweir.Error()
         if self.lib.weir_tokenizer_open(str(path).encode(), c.byref(self.handle), c.byref(error)) != 0:
             raise RuntimeError(f"{path}: {error.message.decode()}")
         self.room = self.lib.weir_tokenizer_push_bytes_max(self.handle)

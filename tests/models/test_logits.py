@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
 import compare_logits
+from get_models import store_folder
 
 REQUIRED = "smollm2"
 
 
 def main():
     weir = os.environ.get("WEIR") or os.environ.get("WEIR_BIN") or str(ROOT / "build" / "weir")
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    store = os.environ.get("WEIR_STORE") or os.path.join(cache, "weir", "store")
+    store = store_folder()
     extra = shlex.split(os.environ.get("WEIR_SCORE_ARGS", ""))
     only = sys.argv[1:]
     faults, skipped, checked = [], [], 0

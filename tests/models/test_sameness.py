@@ -18,6 +18,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+from get_models import store_folder  # noqa: E402
+
 SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma3")
 CUTS = [
@@ -58,8 +62,7 @@ def check(name, command, cuts, faults):
 
 def main():
     weir = os.environ.get("WEIR") or os.environ.get("WEIR_BIN") or str(ROOT / "build" / "weir")
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    store = Path(os.environ.get("WEIR_STORE") or os.path.join(cache, "weir", "store"))
+    store = store_folder()
     folder = ROOT / "tests" / "data" / "checkpoints"
     goldens = json.loads((folder / "goldens.json").read_text())
     faults = []
