@@ -55,7 +55,8 @@ static weir_token_index *index_of_tokens(void) {
 }
 
 static weir_status compile(char kind, const char *source, size_t n, weir_grammar **out, weir_error *err) {
-    weir_schema_options plain = {.max_whitespace = 2, .plain_strings = true, .one_of_as_any_of = true};
+    weir_schema_options plain = {
+        .max_whitespace = 2, .plain_strings = true, .plain_numbers = true, .one_of_as_any_of = true};
     if (kind == 'g') return weir_grammar_from_gbnf(source, n, out, err);
     if (kind == 'r') return weir_grammar_from_regex(source, n, out, err);
     if (kind != 'c') return weir_grammar_from_schema(source, n, kind == 'S' ? &plain : NULL, out, err);

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import unicodedata
+from decimal import Decimal
 from fractions import Fraction
 
 DATE_TIMES = ["2024-02-29T23:59:59Z", "1999-12-31t00:00:00.123456+05:30", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z",
@@ -46,6 +47,16 @@ def by_hand():
     yield {"type": "number", "exclusiveMinimum": -1.25, "exclusiveMaximum": -1}
     yield {"type": "number", "minimum": 0, "maximum": 1}
     yield {"minimum": 5}
+    for schema in ({"exclusiveMinimum": 0, "maximum": 0.5}, {"minimum": 1.5, "maximum": 1.6}, {"exclusiveMinimum": -1, "exclusiveMaximum": 1},
+                   {"minimum": 99.9, "maximum": 100.1}, {"minimum": 1000, "multipleOf": 250}, {"minimum": -20, "maximum": 20, "multipleOf": 7},
+                   {"maximum": -0.001, "multipleOf": 0.004}, {"minimum": 0, "maximum": 0}, {"exclusiveMinimum": 20, "exclusiveMaximum": 22, "multipleOf": 0.75}):
+        yield {"type": "number", **schema}
+    yield from [dict(I, multipleOf=0.25), dict(I, multipleOf=1.5, maximum=100), dict(I, multipleOf=12345), dict(I, multipleOf=1e6, minimum=1),
+                {"enum": [100, 0.25, -3, 1e20, 0]}, {"const": 1.0}, {"const": -0.004}, {"allOf": [{"enum": [1, 2.5]}, {"enum": [1.0, 2]}]},
+                {"const": [1.0, 20]}, {"allOf": [{"enum": [1, 2.0, 30]}, I]}]
+    for draft in (4, 6, 7):
+        yield {"$schema": f"http://json-schema.org/draft-0{draft}/schema#", "type": "integer"}
+        yield {"$schema": f"http://json-schema.org/draft-0{draft}/schema#", "type": ["integer", "string"], "minimum": -2, "maximum": 40}
     for m in (1, 2, 3, 7, 10, 25, 0.5, 0.25, 1.5, 0.1):
         yield {"type": "number", "multipleOf": m}
     yield {"type": "integer", "multipleOf": 5, "minimum": 12, "maximum": 112}
@@ -188,7 +199,7 @@ def random_text(rng):
 
 
 def random_number(rng):
-    return rng.choice([0, 1, -1, 2, 3, 5, 7, 10, 12, 42, 99, 100, 112, 255, 256, -123, 4567, 1000000, rng.randrange(-200, 200), 0.5, 1.5, -0.25, 2.25, 0.001, 0.0125,
+    return rng.choice([0, 1, -1, 2, 1.0, 250.0, 1e20, 20.5, 21, 21.75, 3, 5, 7, 10, 12, 42, 99, 100, 112, 255, 256, -123, 4567, 1000000, rng.randrange(-200, 200), 0.5, 1.5, -0.25, 2.25, 0.001, 0.0125,
                        0.013, -1.125, 99.75, 100.5, round(rng.uniform(-20, 120), rng.randrange(1, 5))])
 
 
@@ -332,6 +343,27 @@ def change(value, rng):
     return random_value(rng)
 
 
+def spell_number(value, rng):
+    """The same number in other words: zeros behind it, its point elsewhere and an exponent for that."""
+    text = format(Decimal(repr(value)), "f")
+    kind = rng.randrange(8)
+    if kind < 4:
+        return json.dumps(value)
+    sign, text = ("-", text[1:]) if text[0] == "-" else ("", text)
+    if kind == 4:
+        return sign + text + ("" if "." in text else ".") + "0" * rng.randrange(1, 4)
+    whole, _, fraction = text.partition(".")
+    digits, point = whole + fraction, len(whole)
+    shift = rng.choice([0, 1, 2, 3, -1, -2, -5, 12])  # of the point, to the right
+    digits = "0" * max(0, 1 - point - shift) + digits + "0" * max(0, point + shift - len(digits), rng.randrange(-3, 3))
+    point = max(point + shift, 1)
+    zeros = len(digits[:point]) - len(digits[:point].lstrip("0"))
+    zeros = min(zeros, point - 1)
+    mantissa = digits[zeros:point] + ("." + digits[point:] if digits[point:] else "")
+    exponent = ("-" if shift > 0 else rng.choice(["", "+"])) + rng.choice(["", "0"]) + str(abs(shift))
+    return sign + mantissa + rng.choice("eE") + exponent
+
+
 def spell(value, rng):
     """JSON text with random whitespace and random spellings of strings."""
     blank = rng.random() < 0.5
@@ -354,21 +386,38 @@ def spell(value, rng):
             return "[" + space() + ("," + space()).join(write(x) + space() for x in v) + "]"
         if isinstance(v, dict):
             return "{" + space() + ("," + space()).join(string(k) + space() + ":" + space() + write(x) + space() for k, x in v.items()) + "}"
+        if isinstance(v, (int, float)) and not isinstance(v, bool):
+            return spell_number(v, rng)
         return json.dumps(v)
     return space() + write(value) + space()
 
 
-def has_whole_float(value):
-    """1.0 is an integer to jsonschema; weir wants integers written as such, which docs/grammars.md states."""
-    if isinstance(value, float):
-        return value == int(value) or "e" in repr(value)
-    if isinstance(value, list):
-        return any(map(has_whole_float, value))
-    return isinstance(value, dict) and any(map(has_whole_float, value.values()))
+EXPONENT_MAX = 100000  # beyond it numbers are alike: no schema here has bounds with so many digits
+
+
+def exact(text):
+    """The number that a JSON text with a point or an exponent stands for."""
+    mantissa, _, exponent = text.lower().partition("e")
+    return Decimal(f"{mantissa}e{max(-EXPONENT_MAX, min(EXPONENT_MAX, int(exponent or 0)))}")
+
+
+def is_whole(number):
+    return isinstance(number, int) or number == number.to_integral_value()
+
+
+def is_multiple(number, of):
+    of, (sign, digits, exponent) = Fraction(of), Decimal(number).as_tuple()
+    whole = int("".join(map(str, digits)))
+    while whole and whole % 10 == 0:
+        whole, exponent = whole // 10, exponent + 1
+    if exponent >= 0:
+        return whole * of.denominator * pow(10, exponent, of.numerator) % of.numerator == 0
+    return exponent > -2000 and (Fraction(whole) / 10 ** -exponent) % of == 0
 
 
 class Judge:
-    """jsonschema's verdict. Expressions follow ECMA-262: $ is the very end, \\d and \\w are ASCII. Multiples are exact."""
+    """jsonschema's verdict on a text. Expressions follow ECMA-262: $ is the very end, \\d and \\w are ASCII. Numbers are
+    exact: jsonschema's own are floats, of which 47.4 is no multiple of 0.1; and drafts up to 4 know integers by their text."""
 
     def __init__(self, schema):
         import jsonschema
@@ -378,16 +427,23 @@ class Judge:
                 yield jsonschema.ValidationError(f"{instance!r} does not match {wanted!r}")
 
         def multiple(validator, of, instance, _):
-            # jsonschema divides floats: 47.4 would be no multiple of 0.1.
-            if isinstance(instance, (int, float)) and not isinstance(instance, bool) and Fraction(repr(instance)) % Fraction(repr(of)):
+            if isinstance(instance, (int, Decimal)) and not isinstance(instance, bool) and not is_multiple(instance, of):
                 yield jsonschema.ValidationError(f"{instance!r} is no multiple of {of!r}")
 
+        def is_integer(_, instance):
+            return isinstance(instance, (int, Decimal)) and not isinstance(instance, bool) and is_whole(instance)
+
+        schema = json.loads(json.dumps(schema), parse_float=exact)
         checker = jsonschema.FormatChecker(["date", "date-time", "ipv4", "ipv6", "uuid"])
         cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        self.validator = jsonschema.validators.extend(cls, {"pattern": pattern, "multipleOf": multiple})(schema, format_checker=checker)
+        types = cls.TYPE_CHECKER
+        if cls not in (jsonschema.Draft3Validator, jsonschema.Draft4Validator):
+            types = types.redefine("integer", is_integer)
+        extended = jsonschema.validators.extend(cls, {"pattern": pattern, "multipleOf": multiple}, type_checker=types)
+        self.validator = extended(schema, format_checker=checker)
 
-    def valid(self, value):
-        return self.validator.is_valid(value)
+    def valid(self, text):
+        return self.validator.is_valid(json.loads(text, parse_float=exact))
 
 
 def matches(pattern, text):
@@ -401,15 +457,12 @@ def documents(schema, rng, n):
     """n documents as (text, valid)."""
     judge = Judge(schema)
     out = []
-    for i in range(20 * n):
-        if len(out) == n:
-            break
+    for i in range(n):
         value = draw(schema, schema, rng)
         if i % 3 == 1:
             value = change(value, rng)
         elif i % 12 == 2:
             value = random_value(rng)
-        if has_whole_float(value):
-            continue
-        out.append((spell(value, rng), judge.valid(value)))
+        text = spell(value, rng)
+        out.append((text, judge.valid(text)))
     return out

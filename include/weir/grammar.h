@@ -27,12 +27,15 @@ extern "C" {
 typedef struct weir_grammar weir_grammar;
 
 /* Zeroed: every JSON text of every document that the schema accepts, with properties in any order, any whitespace and
- * any spelling of strings. */
+ * any spelling of strings and numbers. */
 typedef struct weir_schema_options {
     /* 0: any whitespace between the parts; N: at most N characters in a row; -1: none at all. */
     int32_t max_whitespace;
     /* Strings escape only what they must: "A", never "\u0041". Then names are forced byte by byte. */
     bool plain_strings;
+    /* Whole numbers are written without a point, and numbers that the schema bounds without an exponent: 10, never 10.0
+     * or 1e1, which many readers take for no integer. */
+    bool plain_numbers;
     /* Take oneOf as anyOf where branches cannot be proved to exclude each other, instead of refusing. */
     bool one_of_as_any_of;
 } weir_schema_options;

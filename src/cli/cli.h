@@ -35,7 +35,7 @@ typedef struct wr_cli {
     const char *name, *tools, *documents, *template_file;
     bool no_generation_prompt;
     const char *kind, *texts, *mask_model; /* of weir grammar */
-    bool plain_strings, one_of_as_any_of;
+    bool plain_strings, plain_numbers, one_of_as_any_of;
     int64_t max_whitespace;
     int64_t layers, bits, group_size;
     int64_t threads, context, batch, step_tokens, kv_bytes, max_tokens, top_k, seed, top, repetitions;

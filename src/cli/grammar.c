@@ -39,6 +39,7 @@ static weir_status open_grammar(const wr_cli *cli, weir_grammar **out, weir_erro
     WR_TRY(wr_file_read(name, GRAMMAR_BYTES_MAX, &text, &n, err));
     weir_schema_options options = {.max_whitespace = (int32_t)cli->max_whitespace,
                                    .plain_strings = cli->plain_strings,
+                                   .plain_numbers = cli->plain_numbers,
                                    .one_of_as_any_of = cli->one_of_as_any_of};
     weir_status st;
     if (strcmp(kind, "schema") == 0)

@@ -163,6 +163,8 @@ static const wr_option options[] = {
      "Schemas: at most N blanks in a row; 0: any number, -1: none"},
     {"--plain-strings", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(plain_strings), ON(GRAMMAR),
      "Schemas: strings escape only what they must"},
+    {"--plain-numbers", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(plain_numbers), ON(GRAMMAR),
+     "Schemas: integers without a point, bounded numbers without an exponent"},
     {"--one-of-as-any-of", 0, NULL, WR_OPTION_FLAG, NULL, NULL, 0, 0, AT(one_of_as_any_of), ON(GRAMMAR),
      "Schemas: take oneOf as anyOf where branches may overlap"},
     {"--prompts", 'p', NULL, WR_OPTION_TEXT, "N,N", "512", 0, 0, AT(prompts), ON(BENCH), "Prompt sizes to measure"},

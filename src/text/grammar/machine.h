@@ -1,6 +1,7 @@
 /* Running a program. A configuration is a place in the innermost frame, that frame's registers, and the frames below;
  * what a text can mean is a set of configurations, nearly always of one. The place is a set of the program's states
- * that no text so far tells apart (a state of the deterministic automaton of that frame, made when it is first needed).
+ * that no text so far tells apart (a state of the deterministic automaton of that frame, made when it is first needed),
+ * or within a number the readings that its sets have of the text.
  *
  * Places are shared by threads: they are published with release stores, never changed and never freed before the
  * machine. Making one takes a lock. */
@@ -51,6 +52,8 @@ typedef struct wr_gr_machine {
     _Atomic(wr_gr_place *) *enter;   /* [n_rules] where rules start */
     uint32_t *stamp, *todo, *member; /* [n_states] */
     uint32_t now;
+    uint32_t *reading; /* of a number: the key of the place that is being made */
+    size_t reading_cap;
     atomic_size_t used_bytes;
     size_t cap_bytes;
 } wr_gr_machine;

@@ -1,4 +1,5 @@
-/* JSON numbers within bounds, as automata: no exponent, any number of digits. */
+/* What a schema says of numbers, and plainly written ones as automata: whole ones without a point, within bounds
+ * without an exponent, with any number of digits. Any other spelling is reading.h's affair. */
 #ifndef WR_TEXT_GRAMMAR_NUMBER_H
 #define WR_TEXT_GRAMMAR_NUMBER_H
 
@@ -21,7 +22,8 @@ bool wr_decimal_of(const json_t *number, wr_decimal *out);
 int wr_decimal_compare(const wr_decimal *x, const wr_decimal *y);
 
 typedef struct wr_number_spec {
-    bool integer; /* written without a fraction */
+    bool integer;
+    bool plain; /* plainly written ones only */
     bool has_min, has_max, has_multiple;
     bool min_open, max_open;       /* the bound itself does not belong */
     wr_decimal min, max, multiple; /* multiple is above 0 */
@@ -30,7 +32,7 @@ typedef struct wr_number_spec {
 /* Any JSON number, exponents included, when spec has no bounds. NULL when the build has failed (UNSUPPORTED: a multiple
  * above WR_MULTIPLE_MAX when its point is left out). */
 const wr_auto *wr_number_automaton(wr_gr_build *b, const wr_number_spec *spec);
-/* A number as text: as JSON has it, and where that has no exponent, with zeros behind its fraction too. */
+/* A plainly written number: as JSON has it, and where that has no exponent, with zeros behind its fraction too. */
 wr_expr *wr_number_literal(wr_gr_build *b, const json_t *number, bool integer);
 
 #endif

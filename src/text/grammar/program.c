@@ -34,6 +34,8 @@ void weir_grammar_release(weir_grammar *g) {
     wr_free(g->call);
     wr_free(g->rule);
     wr_free(g->need);
+    for (size_t i = 0; i < g->n_numbers; i++) wr_free(g->number[i]);
+    wr_free(g->number);
     wr_free(g);
 }
 
@@ -157,4 +159,31 @@ bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule) {
         return false;
     e->p->rule[*rule].start = start;
     return wr_gr_lay(e, x, WR_GR_UTF8, start, end);
+}
+
+/* The states say of a number only that it is made of its characters, and with which it begins. */
+bool wr_gr_number_rule(wr_gr_emit *e, const wr_number_set *const *set, size_t n, uint32_t *rule) {
+    static const char alphabet[] = "0123456789.eE+-";
+    wr_gr_program *p = e->p;
+    uint32_t start, inside;
+    if (!wr_gr_rule_add(e, WR_GR_PLAIN, NULL, rule) || !wr_gr_state_add(e, -1, &start) ||
+        !wr_gr_state_add(e, 0, &inside))
+        return false;
+    p->rule[*rule].start = start;
+    p->rule[*rule].number = (uint32_t)p->n_numbers;
+    p->rule[*rule].n_numbers = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        if (!wr_grow(&p->number, &p->number_cap, p->n_numbers + 1, sizeof *p->number) ||
+            !(p->number[p->n_numbers] = wr_number_set_dup(set[i])))
+            return wr_gr_no_memory(e->b);
+        p->n_numbers++;
+    }
+    for (const char *c = alphabet; *c; c++) {
+        bool begins = false;
+        for (size_t i = 0; i < n && !begins; i++) begins = wr_reading_step(set[i], &(wr_reading){0}, (uint8_t)*c);
+        if (!wr_gr_bytes(e, inside, (uint8_t)*c, (uint8_t)*c, inside) ||
+            (begins && !wr_gr_bytes(e, start, (uint8_t)*c, (uint8_t)*c, inside)))
+            return false;
+    }
+    return true;
 }

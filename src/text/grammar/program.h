@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "text/grammar/expr.h"
+#include "text/grammar/reading.h"
 #include "weir/grammar.h"
 
 enum {
@@ -69,6 +70,9 @@ typedef struct wr_gr_rule {
     uint64_t first[4];  /* bytes that can begin it */
     uint64_t follow[4]; /* bytes that can come after it, wherever it is called; or more */
     const char *name;   /* for messages; in build memory, gone afterwards */
+    /* A number: any of n_numbers sets of the program. Its states then say only what may be among its first bytes, and
+     * that they can be told apart; what is read is a wr_reading for each set. */
+    uint32_t number, n_numbers;
 } wr_gr_rule;
 
 typedef struct wr_gr_need {
@@ -82,8 +86,9 @@ struct weir_grammar {
     wr_gr_call *call;
     wr_gr_rule *rule;
     wr_gr_need *need; /* [0] is not used */
-    size_t n_states, n_edges, n_calls, n_rules, n_needs, n_slots;
-    size_t state_cap, edge_cap, call_cap, rule_cap, need_cap;
+    wr_number_set **number;
+    size_t n_states, n_edges, n_calls, n_rules, n_needs, n_slots, n_numbers;
+    size_t state_cap, edge_cap, call_cap, rule_cap, need_cap, number_cap;
     uint32_t root;
     /* Bytes that no edge tells apart have the same class. */
     uint8_t class_of[256];
@@ -120,6 +125,8 @@ bool wr_gr_need_add(wr_gr_emit *e, uint32_t rule, uint32_t state);
 bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 /* A plain rule that is this expression. */
 bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule);
+/* A rule for numbers of any of n sets, which must have some; copies them. */
+bool wr_gr_number_rule(wr_gr_emit *e, const wr_number_set *const *set, size_t n, uint32_t *rule);
 /* One character of a set. */
 bool wr_gr_lay_class(wr_gr_emit *e, const wr_charset *set, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 

@@ -61,15 +61,19 @@ bool wr_schema_expand_value(wr_schema *s, uint32_t i) {
     return shape != NULL;
 }
 
-static bool is_old_draft(const json_t *root) {
-    const char *draft = json_string_value(json_object_get(root, "$schema"));
-    return draft && (strstr(draft, "draft-03") || strstr(draft, "draft-04") || strstr(draft, "draft-06") ||
-                     strstr(draft, "draft-07"));
+/* The number of its draft, 3 to 7; 2019 for all later ones, and without one. */
+static int draft_of(const json_t *root) {
+    const char *name = json_string_value(json_object_get(root, "$schema"));
+    for (int i = 3; name && i <= 7; i++)
+        if (strstr(name, (const char[]){'d', 'r', 'a', 'f', 't', '-', '0', (char)('0' + i), 0})) return i;
+    return 2019;
 }
 
 static bool compile(wr_schema *s) {
     wr_schema_list all = {0};
-    s->ref_alone = is_old_draft(s->root);
+    int draft = draft_of(s->root);
+    s->ref_alone = draft <= 7;
+    s->integers_are_plain = draft <= 4;
     s->emit.quoted = s->options.plain_strings ? WR_GR_JSON_PLAIN : WR_GR_JSON;
     if (!wr_schema_check_ids(s, s->root, "", NULL) || !wr_schema_list_add(s, &all, s->root, "")) return false;
     uint32_t root = wr_schema_value_of(s, &all);
@@ -105,6 +109,7 @@ weir_status weir_grammar_from_schema(const char *json, size_t bytes, const weir_
             *out = s->emit.p;
         if (!*out) weir_grammar_release(s->emit.p);
         json_decref(s->made);
+        wr_sets_deinit(&s->numbers);
     }
     json_decref(root);
     wr_gr_build_deinit(&b);

@@ -10,6 +10,7 @@
 
 #include "text/grammar/number.h"
 #include "text/grammar/program.h"
+#include "text/grammar/sets.h"
 
 enum {
     WR_SCHEMA_ALTERNATIVES_MAX = 2048, /* of one value */
@@ -98,13 +99,17 @@ typedef struct wr_schema {
     const json_t *root;
     json_t *made; /* list of schemas that were put together here */
     weir_schema_options options;
-    bool ref_alone; /* drafts up to 7: nothing beside $ref counts */
+    bool ref_alone;          /* drafts up to 7: nothing beside $ref counts */
+    bool integers_are_plain; /* drafts up to 4: 1.0 is no integer */
     wr_schema_value *value;
     size_t n_values, value_cap;
     uint32_t slot[4096];      /* of values, by hash of their lists, + 1 */
     int depth, exclude_depth; /* of references; of values that are compared */
     /* Rules that many values share. */
     uint32_t any_string, any_string_start, any_string_inside, any_number, any_integer;
+    wr_sets numbers;       /* by bounds; on the heap */
+    uint32_t *number_rule; /* [numbers.n] */
+    size_t number_rule_cap;
 } wr_schema;
 
 /* All of these: false or WR_GR_NONE after recording why in the build. */
@@ -121,6 +126,8 @@ bool wr_schema_resolve(wr_schema *s, const char *ref, const char *pointer, wr_sc
 bool wr_schema_expand(wr_schema *s, const wr_schema_list *list, wr_schema_choice *out);
 /* Merge the keywords of one alternative. *out NULL: nothing is valid. */
 bool wr_schema_merge(wr_schema *s, const wr_schema_list *list, wr_schema_shape **out);
+/* Equal as JSON Schema means it: 1 is 1.0. */
+bool wr_schema_same_value(const json_t *x, const json_t *y);
 /* Provably no document fits both. */
 bool wr_schema_exclude(wr_schema *s, const wr_schema_shape *x, const wr_schema_shape *y);
 /* Fill in the alternatives of a value, if that is not done or being done; it may add values. */

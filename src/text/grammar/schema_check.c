@@ -31,28 +31,44 @@ const wr_auto *wr_schema_string(wr_schema *s, const wr_schema_shape *shape) {
 }
 
 static bool number_allows(wr_schema *s, const wr_schema_shape *shape, const json_t *v, bool *yes) {
-    const wr_number_spec *n = &shape->number;
+    uint8_t room[4][WR_NUMBER_DIGITS];
+    wr_number_set set;
     wr_decimal d;
-    int32_t tag;
+    wr_reading r = {0};
+    char text[2 * WR_DECIMAL_DIGITS + 3];
     *yes = false;
     if (!wr_decimal_of(v, &d)) return true; /* too large for any bound that could be written */
-    if (n->integer && d.n_fraction) return true;
-    if (n->has_min) {
-        int order = wr_decimal_compare(&d, &n->min);
-        if (order < 0 || (order == 0 && n->min_open)) return true;
-    }
-    if (n->has_max) {
-        int order = wr_decimal_compare(&d, &n->max);
-        if (order > 0 || (order == 0 && n->max_open)) return true;
-    }
-    *yes = true;
-    if (!n->has_multiple) return true;
-    wr_number_spec multiple = {.has_multiple = true, .multiple = n->multiple};
-    char text[2 * WR_DECIMAL_DIGITS + 3];
+    if (!wr_number_set_of(s->b, &shape->number, room, &set)) return false;
     int length = snprintf(text, sizeof text, "%s%.*s%s%.*s", d.negative ? "-" : "", d.n_whole, d.whole,
                           d.n_fraction ? "." : "", d.n_fraction, d.fraction);
-    if (!wr_auto_match(s->b, wr_number_automaton(s->b, &multiple), text, (size_t)length, &tag)) return false;
-    *yes = tag >= 0;
+    for (int i = 0; i < length; i++)
+        if (!wr_reading_step(&set, &r, (uint8_t)text[i])) return true;
+    *yes = wr_reading_accepts(&set, &r);
+    return true;
+}
+
+static bool same_number(const json_t *x, const json_t *y) {
+    wr_decimal a, b;
+    return json_is_number(y) && wr_decimal_of(x, &a) && wr_decimal_of(y, &b) && wr_decimal_compare(&a, &b) == 0;
+}
+
+/* Recursion is bounded by the parser's depth. */
+bool wr_schema_same_value(const json_t *x, const json_t *y) {
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (json_is_number(x)) return same_number(x, y);
+    if (json_is_array(x)) {
+        if (!json_is_array(y) || json_array_size(x) != json_array_size(y)) return false;
+        json_array_foreach(x, i, item) if (!wr_schema_same_value(item, json_array_get(y, i))) return false;
+        return true;
+    }
+    if (!json_is_object(x)) return json_equal(x, y);
+    if (!json_is_object(y) || json_object_size(x) != json_object_size(y)) return false;
+    json_object_foreach((json_t *)x, key, item) {
+        const json_t *other = json_object_get(y, key);
+        if (!other || !wr_schema_same_value(item, other)) return false;
+    }
     return true;
 }
 
@@ -103,7 +119,7 @@ static bool literals_exclude(wr_schema *s, const wr_schema_shape *x, const wr_sc
         for (size_t k = 0; yes && y->has_literals; k++) {
             if (k == y->n_literals)
                 yes = false;
-            else if (json_equal(x->literal[i], y->literal[k]))
+            else if (wr_schema_same_value(x->literal[i], y->literal[k]))
                 return false;
         }
         if (yes) return false;

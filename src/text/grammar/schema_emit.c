@@ -94,20 +94,86 @@ static bool string_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *ru
     return wr_auto_is_empty(a) || wr_gr_plain_rule(&s->emit, wr_expr_quoted(s->b, wr_expr_automaton(s->b, a)), rule);
 }
 
+/* Only plainly written numbers are wanted, or are numbers of this type. */
+static bool is_plain(const wr_schema *s, const wr_number_spec *n) {
+    return s->options.plain_numbers || (n->integer && s->integers_are_plain);
+}
+
+/* The words that tell a set of numbers from others. */
+static bool set_key(wr_schema *s, const wr_number_set *set, uint32_t **key, size_t *n) {
+    size_t cap = 0;
+    *n = 0;
+    for (int i = 0; i < 4; i++) {
+        const wr_number_side *side = &set->side[i / 2];
+        const wr_number_bound *bound = i % 2 ? &side->hi : &side->lo;
+        if (!wr_gr_more(s->b, key, &cap, *n + 6 + bound->n, sizeof **key)) return false;
+        uint32_t word[] = {side->zero, side->some, bound->there, bound->open, bound->n, (uint32_t)bound->power};
+        memcpy(*key + *n, word, sizeof word);
+        *n += sizeof word / sizeof *word;
+        for (uint32_t k = 0; k < bound->n; k++) (*key)[(*n)++] = bound->digit[k];
+    }
+    if (!wr_gr_more(s->b, key, &cap, *n + 3, sizeof **key)) return false;
+    uint32_t word[] = {set->multiples, set->modulus, (uint32_t)set->scale};
+    memcpy(*key + *n, word, sizeof word);
+    *n += sizeof word / sizeof *word;
+    return true;
+}
+
+/* Numbers as the schema bounds them, in any spelling; values with the same bounds share a rule and its states. */
+static bool exact_number_rule(wr_schema *s, const wr_number_spec *spec, uint32_t *rule) {
+    uint8_t room[4][WR_NUMBER_DIGITS];
+    uint32_t *key = NULL, number;
+    size_t n;
+    wr_number_set set;
+    bool fresh;
+    if (!wr_number_set_of(s->b, spec, room, &set)) return false;
+    if (wr_number_side_is_empty(&set.side[0]) && wr_number_side_is_empty(&set.side[1])) return true;
+    if (!set_key(s, &set, &key, &n)) return false;
+    if (!wr_sets_number(&s->numbers, key, n, &number, &fresh)) return wr_gr_no_memory(s->b);
+    if (fresh) {
+        if (!wr_gr_number_rule(&s->emit, &(const wr_number_set *){&set}, 1, rule) ||
+            !wr_gr_more(s->b, &s->number_rule, &s->number_rule_cap, number + 1u, sizeof *s->number_rule))
+            return false;
+        s->number_rule[number] = *rule;
+    }
+    *rule = s->number_rule[number];
+    return true;
+}
+
 static bool number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
-    const wr_number_spec *n = &shape->number;
-    bool bounded = n->has_min || n->has_max || n->has_multiple;
-    uint32_t *kept = bounded ? NULL : n->integer ? &s->any_integer : &s->any_number;
+    wr_number_spec n = shape->number;
+    bool bounded = n.has_min || n.has_max || n.has_multiple;
+    n.plain = is_plain(s, &n);
+    if (!n.plain && (bounded || n.integer)) return exact_number_rule(s, &n, rule);
+    uint32_t *kept = bounded ? NULL : n.integer ? &s->any_integer : &s->any_number;
     if (kept && *kept != WR_GR_NONE) {
         *rule = *kept;
         return true;
     }
-    const wr_auto *a = wr_number_automaton(s->b, n);
+    const wr_auto *a = wr_number_automaton(s->b, &n);
     if (!a) return false;
     if (wr_auto_is_empty(a)) return true;
     if (!wr_gr_plain_rule(&s->emit, wr_expr_automaton(s->b, a), rule)) return false;
     if (kept) *kept = *rule;
     return true;
+}
+
+/* Any spelling of the numbers among the literals. */
+static bool literal_number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
+    const wr_number_set **set = wr_gr_alloc(s->b, shape->n_literals + 1, sizeof *set);
+    size_t n = 0;
+    for (size_t i = 0; i < shape->n_literals; i++) {
+        bool yes;
+        wr_number_spec spec = {.has_min = true, .has_max = true};
+        if (!set || !wr_schema_allows(s, shape, shape->literal[i], &yes)) return false;
+        if (!yes || !wr_decimal_of(shape->literal[i], &spec.min)) continue;
+        spec.max = spec.min;
+        uint8_t(*room)[WR_NUMBER_DIGITS] = wr_gr_alloc(s->b, 4, sizeof *room);
+        wr_number_set *one = wr_gr_alloc(s->b, 1, sizeof *one);
+        if (!room || !one || !wr_number_set_of(s->b, &spec, room, one)) return false;
+        set[n++] = one;
+    }
+    return !n || wr_gr_number_rule(&s->emit, set, n, rule);
 }
 
 static wr_expr *literal(wr_schema *s, const json_t *v, bool integer) {
@@ -120,11 +186,14 @@ static wr_expr *literal(wr_schema *s, const json_t *v, bool integer) {
     }
 }
 
+/* All literals but numbers that are read in any spelling. */
 static bool literal_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
     wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT);
+    bool plain = is_plain(s, &shape->number);
     if (!any) return false;
     for (size_t i = 0; i < shape->n_literals; i++) {
         bool yes;
+        if (json_is_number(shape->literal[i]) && !plain) continue;
         if (!wr_schema_allows(s, shape, shape->literal[i], &yes)) return false;
         if (yes && !wr_expr_add(s->b, any, literal(s, shape->literal[i], shape->number.integer))) return false;
     }
@@ -272,13 +341,16 @@ static bool object_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t rul
 
 /* Rules of scalars are made whole; containers only get their numbers, since they refer to each other. */
 static bool scalar_rules(wr_schema *s, wr_schema_shape *shape) {
-    enum { RULES_OF_SHAPE = 5 };
+    enum { RULES_OF_SHAPE = 6 };
     uint32_t *rule = shape->rule = wr_gr_alloc(s->b, RULES_OF_SHAPE, sizeof *rule), made;
     if (!rule) return false;
     s->b->where = shape->pointer;
     if (shape->has_literals) {
         made = WR_GR_NONE;
         if (!literal_rule(s, shape, &made)) return false;
+        if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
+        made = WR_GR_NONE;
+        if (!is_plain(s, &shape->number) && !literal_number_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     } else {
         if (shape->types & (WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN)) {

@@ -320,7 +320,7 @@ static bool split_literals(wr_schema *s, wr_schema_part part, wr_schema_choice *
     json_array_foreach(all, i, value) {
         if (constant && list) { /* both: only what is in both */
             size_t k = 0;
-            while (k < json_array_size(list) && !json_equal(value, json_array_get(list, k))) k++;
+            while (k < json_array_size(list) && !wr_schema_same_value(value, json_array_get(list, k))) k++;
             if (k == json_array_size(list)) continue;
         }
         if (!json_is_array(value) && !json_is_object(value)) {

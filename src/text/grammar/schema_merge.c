@@ -140,7 +140,7 @@ static bool merge_literals(wr_schema *s, wr_schema_part part, wr_schema_shape *s
         for (size_t k = 0; k < shape->n_literals; k++) {
             bool found = false;
             for (i = 0; i < n_given && !found; i++)
-                found = json_equal(shape->literal[k], which ? json_array_get(list, i) : constant);
+                found = wr_schema_same_value(shape->literal[k], which ? json_array_get(list, i) : constant);
             if (found) shape->literal[n++] = shape->literal[k];
         }
         shape->n_literals = n;
