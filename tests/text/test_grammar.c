@@ -6,7 +6,7 @@
 
 typedef struct verdict {
     const char *source;
-    const char *accepted[6], *rejected[6];
+    const char *accepted[12], *rejected[12];
 } verdict;
 
 static bool accepts(weir_constraint *k, const char *text) {
@@ -21,9 +21,9 @@ static bool accepts(weir_constraint *k, const char *text) {
 static void check_verdict(weir_grammar *g, const verdict *v) {
     weir_constraint *k;
     assert_int_equal(weir_constraint_new(g, NULL, 0, &k, NULL), WEIR_OK);
-    for (size_t i = 0; i < 6 && v->accepted[i]; i++)
+    for (size_t i = 0; i < 12 && v->accepted[i]; i++)
         if (!accepts(k, v->accepted[i])) fail_msg("%s should accept \"%s\"", v->source, v->accepted[i]);
-    for (size_t i = 0; i < 6 && v->rejected[i]; i++)
+    for (size_t i = 0; i < 12 && v->rejected[i]; i++)
         if (accepts(k, v->rejected[i])) fail_msg("%s should reject \"%s\"", v->source, v->rejected[i]);
     weir_constraint_free(k);
     weir_grammar_release(g);
@@ -111,6 +111,39 @@ static void expressions_match_whole_texts(void **state) {
             fail_msg("%s: %s", cases[i].source, err.message);
         check_verdict(g, &cases[i]);
     }
+}
+
+/* Texts share what they begin with: beginnings of each other, characters that share bytes, one text twice. */
+static void choices_that_begin_alike_are_kept_apart(void **state) {
+    (void)state;
+    static const char *const texts[] = {"ab",
+                                        "a",
+                                        "abc",
+                                        "ab",
+                                        "b\xc3\xa9",
+                                        "b\xc3\xa8",
+                                        "b\xc3\xa8x",
+                                        "b\xe2\x82\xac",
+                                        "acc",
+                                        "abd",
+                                        "b",
+                                        "\xf0\x9f\x98\x80",
+                                        "\xf0\x9f\x98\x81"};
+    static const verdict v = {
+        "choices",
+        {"a", "ab", "abc", "abd", "acc", "b", "b\xc3\xa9", "b\xc3\xa8", "b\xc3\xa8x", "b\xe2\x82\xac",
+         "\xf0\x9f\x98\x81"},
+        {"", "ac", "acd", "abcd", "b\xc3", "b\xc3\xa9x", "b\xc3\xa7", "b\xe2\x82", "\xf0\x9f\x98\x82", "bb"}};
+    weir_grammar *g;
+    assert_int_equal(weir_grammar_from_choices(texts, NULL, sizeof texts / sizeof *texts, &g, NULL), WEIR_OK);
+    check_verdict(g, &v);
+    static const char schema[] = "{\"enum\":[\"ab\",\"a\",\"\xc3\xa9\",\"\xc3\xa8\",3,\"\",\"a\\\"b\"]}";
+    static const verdict in_json = {
+        "enum",
+        {"\"a\"", "\"ab\"", "\"\\u0061b\"", "\"\xc3\xa8\"", "\"\\u00e9\"", "3", "\"\"", "\"a\\\"b\"", "\"a\\u0022b\""},
+        {"\"b\"", "\"\xc3\xa7\"", "\"\\u00ea\"", "\"3\"", "\"a\\b\"", "\"abb\""}};
+    assert_int_equal(weir_grammar_from_schema(schema, sizeof schema - 1, NULL, &g, NULL), WEIR_OK);
+    check_verdict(g, &in_json);
 }
 
 static void choices_accept_exactly_one(void **state) {
@@ -311,6 +344,7 @@ int main(void) {
         cmocka_unit_test(what_leads_nowhere_is_no_beginning),
         cmocka_unit_test(expressions_match_whole_texts),
         cmocka_unit_test(choices_accept_exactly_one),
+        cmocka_unit_test(choices_that_begin_alike_are_kept_apart),
         cmocka_unit_test(malformed_sources_are_refused_with_their_place),
         cmocka_unit_test(states_go_back_and_are_copied),
         cmocka_unit_test(forced_bytes_are_those_without_a_choice),

@@ -86,7 +86,8 @@ static bool link(wr_gr_build *b, wr_auto *a, const wr_expr *e, uint32_t from, ui
     case WR_EXPR_END: return wr_auto_arrow_add(b, a, from, &end_mark, to);
     case WR_EXPR_AUTO: return link_automaton(b, a, e->automaton, from, to);
     case WR_EXPR_CALL:
-    case WR_EXPR_QUOTED: break;
+    case WR_EXPR_QUOTED:
+    case WR_EXPR_TEXTS: break;
     }
     wr_assert(!"an expression that calls a rule is no automaton");
 }

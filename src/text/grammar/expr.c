@@ -56,3 +56,9 @@ wr_expr *wr_expr_text(wr_gr_build *b, const char *text, size_t bytes) {
     }
     return all;
 }
+
+bool wr_expr_text_add(wr_gr_build *b, wr_expr *texts, const char *text, size_t bytes) {
+    if (!texts || !wr_gr_more(b, &texts->view, &texts->view_cap, texts->n_views + 1, sizeof *texts->view)) return false;
+    texts->view[texts->n_views++] = (wr_expr_view){text, bytes};
+    return true;
+}

@@ -18,7 +18,14 @@ typedef enum wr_expr_kind {
     WR_EXPR_END,
     WR_EXPR_AUTO,   /* what the automaton accepts */
     WR_EXPR_QUOTED, /* child 0 as a JSON string spells it, with the quotes */
+    WR_EXPR_TEXTS,  /* any one of a list of texts; not in automata */
 } wr_expr_kind;
+
+/* Valid UTF-8, borrowed. */
+typedef struct wr_expr_view {
+    const char *text;
+    size_t bytes;
+} wr_expr_view;
 
 enum { WR_EXPR_ENDLESS = UINT32_MAX };
 
@@ -29,6 +36,8 @@ typedef struct wr_expr {
     struct wr_expr **child;
     size_t n, cap;
     uint32_t min, max, rule;
+    wr_expr_view *view; /* [n_views] of TEXTS */
+    size_t n_views, view_cap;
 } wr_expr;
 
 wr_expr *wr_expr_new(wr_gr_build *b, wr_expr_kind kind);
@@ -39,6 +48,8 @@ wr_expr *wr_expr_automaton(wr_gr_build *b, const wr_auto *automaton);
 wr_expr *wr_expr_quoted(wr_gr_build *b, wr_expr *child);
 /* Valid UTF-8 as the characters it holds. */
 wr_expr *wr_expr_text(wr_gr_build *b, const char *text, size_t bytes);
+/* Append to TEXTS. */
+bool wr_expr_text_add(wr_gr_build *b, wr_expr *texts, const char *text, size_t bytes);
 /* Append to a CAT or an ALT. */
 bool wr_expr_add(wr_gr_build *b, wr_expr *parent, wr_expr *child);
 

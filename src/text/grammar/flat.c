@@ -30,7 +30,7 @@ weir_status weir_grammar_from_choices(const char *const *texts, const size_t *by
     wr_gr_build b;
     *out = NULL;
     wr_gr_build_init(&b, err);
-    wr_expr *any = wr_expr_new(&b, WR_EXPR_ALT);
+    wr_expr *any = wr_expr_new(&b, WR_EXPR_TEXTS);
     if (!n) WR_GR_FAIL(&b, WEIR_E_ARGUMENT, "there are no choices");
     size_t total = 0;
     for (size_t i = 0; i < n && b.status == WEIR_OK; i++) {
@@ -43,7 +43,7 @@ weir_status weir_grammar_from_choices(const char *const *texts, const size_t *by
         else if (wr_utf8_valid((const uint8_t *)texts[i], length) != length)
             WR_GR_FAIL(&b, WEIR_E_FORMAT, "choice %zu is not UTF-8", i);
         else
-            wr_expr_add(&b, any, wr_expr_text(&b, texts[i], length));
+            wr_expr_text_add(&b, any, texts[i], length);
     }
     if (b.status == WEIR_OK) *out = program_of(&b, any);
     wr_gr_build_deinit(&b);

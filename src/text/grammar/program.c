@@ -1,7 +1,11 @@
 /* Owns the growing tables of a program, and lays expressions into them. */
 #include "text/grammar/program.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "text/grammar/automaton.h"
+#include "text/unicode.h"
 #include "text/work.h"
 
 wr_gr_program *wr_gr_program_new(wr_gr_build *b) {
@@ -123,6 +127,40 @@ static bool lay_automaton(wr_gr_emit *e, const wr_auto *a, wr_gr_spelling spelli
     return wr_gr_empty(e, from, base + a->start);
 }
 
+static int by_text(const void *a, const void *b) {
+    const wr_expr_view *x = a, *y = b;
+    size_t n = x->bytes < y->bytes ? x->bytes : y->bytes;
+    int order = n ? memcmp(x->text, y->text, n) : 0;
+    if (order) return order;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* As a tree: texts that begin alike share states. */
+static bool lay_texts(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
+    size_t longest = 0;
+    if (x->n_views) qsort(x->view, x->n_views, sizeof *x->view, by_text);
+    for (size_t i = 0; i < x->n_views; i++)
+        if (x->view[i].bytes > longest) longest = x->view[i].bytes;
+    uint32_t *behind = wr_gr_alloc(e->b, longest + 1, sizeof *behind); /* of the present text, by bytes before */
+    if (!behind) return false;
+    behind[0] = from;
+    for (size_t i = 0; i < x->n_views; i++) {
+        wr_expr_view v = x->view[i], before = i ? x->view[i - 1] : (wr_expr_view){"", 0};
+        size_t at = 0, width;
+        uint32_t cp;
+        while (at < v.bytes && at < before.bytes && v.text[at] == before.text[at]) at++;
+        while (at && at < v.bytes && ((uint8_t)v.text[at] & 0xC0) == 0x80) at--; /* whole characters */
+        for (; at < v.bytes; at += width) {
+            width = (size_t)wr_utf8_get((const uint8_t *)v.text + at, &cp);
+            if (!wr_gr_state_add(e, -1, &behind[at + width]) ||
+                !wr_gr_lay_char(e, cp, spelling, behind[at], behind[at + width]))
+                return false;
+        }
+        if (!wr_gr_empty(e, behind[v.bytes], to)) return false;
+    }
+    return true;
+}
+
 bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
     uint32_t at = from, next, last;
     if (!x || e->b->status != WEIR_OK) return false;
@@ -140,6 +178,7 @@ bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_
     case WR_EXPR_REPEAT: return lay_repeat(e, x, spelling, from, to);
     case WR_EXPR_CALL: return wr_gr_call_add(e, from, x->rule, to, 1, false);
     case WR_EXPR_AUTO: return lay_automaton(e, x->automaton, spelling, from, to);
+    case WR_EXPR_TEXTS: return lay_texts(e, x, spelling, from, to);
     case WR_EXPR_QUOTED:
         if (!wr_gr_state_add(e, -1, &next) || !wr_gr_state_add(e, -1, &last) || !wr_gr_bytes(e, from, '"', '"', next) ||
             !wr_gr_lay(e, x->child[0], e->quoted, next, last))

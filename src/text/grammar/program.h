@@ -127,7 +127,8 @@ bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_
 bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule);
 /* A rule for numbers of any of n sets, which must have some; copies them. */
 bool wr_gr_number_rule(wr_gr_emit *e, const wr_number_set *const *set, size_t n, uint32_t *rule);
-/* One character of a set. */
+/* One character; one of a set. */
+bool wr_gr_lay_char(wr_gr_emit *e, uint32_t cp, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 bool wr_gr_lay_class(wr_gr_emit *e, const wr_charset *set, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 
 /* The last step: which states are live, what can begin a rule, classes of bytes. Errors: UNSUPPORTED for left

@@ -181,22 +181,24 @@ static wr_expr *literal(wr_schema *s, const json_t *v, bool integer) {
     case JSON_NULL: return wr_expr_text(s->b, "null", 4);
     case JSON_TRUE: return wr_expr_text(s->b, "true", 4);
     case JSON_FALSE: return wr_expr_text(s->b, "false", 5);
-    case JSON_STRING: return wr_expr_quoted(s->b, wr_expr_text(s->b, json_string_value(v), json_string_length(v)));
     default: return wr_number_literal(s->b, v, integer);
     }
 }
 
 /* All literals but numbers that are read in any spelling. */
 static bool literal_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
-    wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT);
-    bool plain = is_plain(s, &shape->number);
-    if (!any) return false;
-    for (size_t i = 0; i < shape->n_literals; i++) {
+    wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT), *strings = wr_expr_new(s->b, WR_EXPR_TEXTS);
+    bool plain = is_plain(s, &shape->number), ok = any && strings;
+    for (size_t i = 0; ok && i < shape->n_literals; i++) {
+        const json_t *v = shape->literal[i];
         bool yes;
-        if (json_is_number(shape->literal[i]) && !plain) continue;
-        if (!wr_schema_allows(s, shape, shape->literal[i], &yes)) return false;
-        if (yes && !wr_expr_add(s->b, any, literal(s, shape->literal[i], shape->number.integer))) return false;
+        if (json_is_number(v) && !plain) continue;
+        ok = wr_schema_allows(s, shape, v, &yes);
+        if (!ok || !yes) continue;
+        ok = json_is_string(v) ? wr_expr_text_add(s->b, strings, json_string_value(v), json_string_length(v))
+                               : wr_expr_add(s->b, any, literal(s, v, shape->number.integer));
     }
+    if (!ok || (strings->n_views && !wr_expr_add(s->b, any, wr_expr_quoted(s->b, strings)))) return false;
     return !any->n || wr_gr_plain_rule(&s->emit, any, rule);
 }
 

@@ -132,8 +132,18 @@ static bool lay_escapes(wr_gr_emit *e, const wr_charset *set, bool plain, uint32
     return true;
 }
 
+bool wr_gr_lay_char(wr_gr_emit *e, uint32_t cp, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
+    wr_char_range range = {cp, cp};
+    const wr_charset set = {&range, 1, 1};
+    if (spelling == WR_GR_UTF8) return lay_utf8(e, &set, from, to);
+    e->p->state[from].boundary = true;
+    bool bare = cp >= 0x20 && cp != '"' && cp != '\\';
+    return (!bare || lay_utf8(e, &set, from, to)) && lay_escapes(e, &set, spelling == WR_GR_JSON_PLAIN, from, to);
+}
+
 bool wr_gr_lay_class(wr_gr_emit *e, const wr_charset *set, wr_gr_spelling spelling, uint32_t from, uint32_t to) {
     if (!set || e->b->status != WEIR_OK) return false;
+    if (set->n == 1 && set->at[0].lo == set->at[0].hi) return wr_gr_lay_char(e, set->at[0].lo, spelling, from, to);
     if (spelling == WR_GR_UTF8) return lay_utf8(e, set, from, to);
     wr_charset bare = {0};
     if (!wr_charset_add(e->b, &bare, 0x20, 0x21) || !wr_charset_add(e->b, &bare, 0x23, 0x5B) ||
