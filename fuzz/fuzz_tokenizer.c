@@ -1,7 +1,7 @@
 /* Tokenizers. The input is cut at 0 bytes: tokenizer.json, tokenizer_config.json, text.
- * An input that begins with 'K' is tekken.json and text, with 'R' a tiktoken file, with 'P'
- * SentencePiece's model (both whole). One that begins with 'V' is a vocabulary as GGUF metadata has it instead: a byte
- * of options, then lines of pieces, after a 0 byte lines of merges, after another the
+ * An input that begins with 'W' is vocab.txt instead of tokenizer.json; one with 'K' is tekken.json and text, with 'R'
+ * a tiktoken file, with 'P' SentencePiece's model (both whole). One that begins with 'V' is a vocabulary as GGUF
+ * metadata has it instead: a byte of options, then lines of pieces, after a 0 byte lines of merges, after another the
  * text. What opens must encode any text, and what it decodes must be UTF-8. */
 #include <stdint.h>
 #include <string.h>
@@ -145,12 +145,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (st == WEIR_OK) check(tok, data, size);
         return 0;
     }
-    bool tekken = size >= 2 && data[0] == 'K';
-    at += tekken;
+    bool tekken = size >= 2 && data[0] == 'K', words = size >= 2 && data[0] == 'W';
+    at += tekken || words;
     const uint8_t *json = next_part(&at, end, &nj), *config = tekken ? NULL : next_part(&at, end, &nc);
     text = next_part(&at, end, &nt);
-    st = wr_tokenizer_open_text(tekken ? "tekken.json" : "tokenizer.json", (const char *)json, nj,
-                                nc ? (const char *)config : NULL, nc, &tok, &err);
+    const char *name = tekken ? "tekken.json" : words ? "vocab.txt" : "tokenizer.json";
+    st = wr_tokenizer_open_text(name, (const char *)json, nj, nc ? (const char *)config : NULL, nc, &tok, &err);
     if (st == WEIR_OK) {
         check(tok, text, nt);
     } else if (!memchr(err.message, 0, sizeof err.message) || !err.message[0]) {

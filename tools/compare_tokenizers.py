@@ -26,7 +26,7 @@ import tokenizer_references as ref  # noqa: E402
 import tokenizer_texts  # noqa: E402
 import weir_tokenizer as weir  # noqa: E402
 from get_models import store_folder  # noqa: E402
-from tokenizers import Tokenizer, normalizers  # noqa: E402
+from tokenizers import BertWordPieceTokenizer, Tokenizer, normalizers  # noqa: E402
 
 QUICK = ["deepseek", "moonshine", "cl100k", "smollm2"]
 
@@ -45,6 +45,23 @@ def made(name, make):
 def huggingface(name):
     path = get_tokenizers.path_of(name)
     return [(path, [ref.HuggingFace(Tokenizer.from_file(str(path)))])]
+
+
+def words(name, **config):
+    """vocab.txt with a tokenizer_config.json that says what differs from BERT's usual ways."""
+    folder = get_tokenizers.folder() / f"{name}-vocab-{'-'.join(f'{k}_{v}'.lower() for k, v in config.items()) or 'alone'}"
+    path = folder / "vocab.txt"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        if config:
+            (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", **config}))
+        ids = json.loads(get_tokenizers.path_of(name).read_text())["model"]["vocab"]
+        part = path.with_suffix(".part")
+        part.write_text("".join(f"{piece}\n" for piece in sorted(ids, key=ids.get)))
+        part.replace(path)
+    bert = BertWordPieceTokenizer(str(path), lowercase=config.get("do_lower_case", True), strip_accents=config.get("strip_accents"),
+                                  handle_chinese_chars=config.get("tokenize_chinese_chars", True))
+    return [(folder, [ref.HuggingFace(Tokenizer.from_str(bert.to_str()))])]
 
 
 def pieces(name, converted=None):
@@ -96,6 +113,9 @@ LLAMA3_SPECIALS = {"<|begin_of_text|>": 128000, "<|end_of_text|>": 128001, "<|st
 
 SOURCES = {
     "minilm": lambda: huggingface("minilm"),
+    "minilm-vocab": lambda: [*words("minilm"), *words("minilm", do_lower_case=False),
+                             *words("minilm", strip_accents=False, tokenize_chinese_chars=False),
+                             *words("minilm", do_lower_case=False, strip_accents=True)],
     "anthropic": lambda: huggingface("anthropic"),
     "deepseek": lambda: huggingface("deepseek"),
     "llama3": lambda: huggingface("llama3"),
@@ -216,10 +236,11 @@ def compare(name, texts, options):
             specials = [t.encode() for t in special_texts(reference, path)]
             for data in texts + specials:
                 compare_text(tok, reference, data, differences, agree)
-                if hasattr(reference, "with_special") and path.suffix == ".json" and path.name != "tekken.json":
+                if hasattr(reference, "with_special") and path.name != "tekken.json" and (path.suffix == ".json" or path.is_dir()):
                     compare_affixes(tok, reference, data, differences)
             compare_random_ids(tok, reference, len(texts) // 4, differences)
-            print(f"{name} {path.name} ({path.stat().st_size / 1e6:.1f} MB, opened in {opened * 1e3:.0f} ms) against "
+            size = (path / "vocab.txt" if path.is_dir() else path).stat().st_size
+            print(f"{name} {path.name} ({size / 1e6:.1f} MB, opened in {opened * 1e3:.0f} ms) against "
                   f"{type(reference).__name__}: {len(texts) + len(specials)} texts, {differences.checks} checks, "
                   f"{differences.count} differences", flush=True)
             total += differences.count

@@ -20,7 +20,7 @@ extern "C" {
 typedef struct weir_tokenizer weir_tokenizer;
 
 /* Open the tokenizer of a model: of a folder (tokenizer.json; else tekken.json,
- * tokenizer.model or a tiktoken file, each with tokenizer_config.json where there is
+ * tokenizer.model, a tiktoken file or vocab.txt, each with tokenizer_config.json where there is
  * one), of a GGUF file, or one of those files itself. Weights are not needed.
  * Errors: NOT_FOUND, IO, FORMAT (malformed), UNSUPPORTED (a step that is not known, by
  * name), LIMIT, MEMORY. */

@@ -20,7 +20,7 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
     [WR_CMD_TOKENIZE] = {"tokenize", "MODEL", "Show the tokens of a text",
                          "Prints id, byte span and piece of each token of the text of -p, -f or standard input, and "
                          "their count. MODEL may also be a tokenizer by itself: tokenizer.json, tekken.json, "
-                         "tokenizer.model, a tiktoken file, or a folder with one of them.",
+                         "tokenizer.model, a tiktoken file, vocab.txt, or a folder with one of them.",
                          wr_cmd_tokenize},
     [WR_CMD_TEMPLATE] =
         {"template", "MODEL", "Render messages by the model's chat template",

@@ -14,7 +14,7 @@ static weir_status no_memory(weir_error *err) { return WR_FAIL(err, WEIR_E_MEMOR
 
 /* Names that a folder's tokenizer may have, the fullest description first. */
 static const char *const file_names[] = {"tokenizer.json",          "tekken.json",    "tokenizer.model", "spiece.model",
-                                         "sentencepiece.bpe.model", "tiktoken.model", "qwen.tiktoken"};
+                                         "sentencepiece.bpe.model", "tiktoken.model", "qwen.tiktoken",   "vocab.txt"};
 enum { N_FILE_NAMES = sizeof file_names / sizeof *file_names };
 
 /* tiktoken's files are lines of base64, a space and digits; a protocol buffer begins with
@@ -28,6 +28,7 @@ static bool is_tiktoken(const char *text, size_t bytes) {
 static wr_tok_format find_format(const char *path, const char *text, size_t bytes) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t at = 0, n = strlen(name);
+    if (n >= 9 && strcmp(name + n - 9, "vocab.txt") == 0) return wr_tok_build_wordpiece;
     while (at < bytes && strchr(" \t\r\n", text[at]) && text[at]) at++;
     if ((at < bytes && text[at] == '{') || (n > 5 && strcmp(name + n - 5, ".json") == 0)) {
         return strncmp(name, "tekken", 6) == 0 ? wr_tok_build_tekken : wr_tok_build_json;
@@ -42,11 +43,9 @@ static weir_status open_text(wr_tok_format format, const char *text, size_t byte
     weir_status st;
     *out = NULL;
     WR_TRY_GOTO(st, wr_tok_new(&tok, err), done);
-    WR_TRY_GOTO(st, format(tok, text, bytes, config != NULL, err), done);
-    if (config) {
-        WR_TRY_GOTO(st, wr_json_parse(config, config_bytes, "tokenizer_config.json", &root, err), done);
-        WR_TRY_GOTO(st, wr_tok_read_config(tok, root, err), done);
-    }
+    if (config) WR_TRY_GOTO(st, wr_json_parse(config, config_bytes, "tokenizer_config.json", &root, err), done);
+    WR_TRY_GOTO(st, format(tok, text, bytes, root, err), done);
+    if (root) WR_TRY_GOTO(st, wr_tok_read_config(tok, root, err), done);
     st = wr_tok_finish(tok, err);
 done:
     json_decref(root);
@@ -97,15 +96,13 @@ static char *find_file(const char *folder) {
 }
 
 bool wr_tokenizer_in_folder(const char *folder) {
-    static const char *const others[] = {"vocab.json", "vocab.txt"};
     char *path = find_file(folder);
     bool there = path != NULL;
-    for (size_t i = 0; i < 2 && !there; i++) {
-        path = wr_path_join(folder, others[i]);
+    if (!there) {
+        path = wr_path_join(folder, "vocab.json");
         there = !path || wr_path_is_file(path);
-        if (!there) wr_free(path);
     }
-    if (there) wr_free(path);
+    wr_free(path);
     return there;
 }
 

@@ -7,17 +7,18 @@
 #include "text/open_json.h"
 #include "text/tok.h"
 
-/* "<s>", or {"content": "<s>", ...}. *id stays when the key is absent or null. */
+weir_status wr_tok_get_named(const json_t *config, const char *key, const char **text, size_t *bytes, weir_error *err) {
+    const json_t *value = json_object_get(config, key);
+    if (json_is_object(value)) return wr_field_string(value, key, "content", text, bytes, err);
+    return wr_field_string(config, "tokenizer_config.json", key, text, bytes, err);
+}
+
+/* *id stays when the key is absent or null. */
 static weir_status read_named_token(const weir_tokenizer *tok, const json_t *config, const char *key, bool must,
                                     int32_t *id, weir_error *err) {
     const char *where = "tokenizer_config.json", *text = NULL;
     size_t bytes = 0;
-    const json_t *value = json_object_get(config, key);
-    if (json_is_object(value)) {
-        WR_TRY(wr_field_string(value, key, "content", &text, &bytes, err));
-    } else {
-        WR_TRY(wr_field_string(config, where, key, &text, &bytes, err));
-    }
+    WR_TRY(wr_tok_get_named(config, key, &text, &bytes, err));
     if (!text) return WEIR_OK;
     int32_t found = wr_vocab_find(&tok->vocab, text, bytes);
     if (found < 0 && must) {

@@ -70,9 +70,10 @@ static weir_status read_tokenizer(weir_tokenizer *tok, const json_t *root, const
     return wr_tok_read_decoder(tok, json_object_get(root, "decoder"), err);
 }
 
-weir_status wr_tok_build_json(weir_tokenizer *tok, const char *text, size_t bytes, bool has_config, weir_error *err) {
+weir_status wr_tok_build_json(weir_tokenizer *tok, const char *text, size_t bytes, const json_t *config,
+                              weir_error *err) {
     static const char *const lists[N_LISTS] = {"vocab", "merges"};
-    (void)has_config;
+    (void)config;
     json_t *root = NULL;
     wr_json_span spans[N_LISTS];
     char *rest;

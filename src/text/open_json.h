@@ -28,6 +28,9 @@ weir_status wr_tok_read_decoder(weir_tokenizer *tok, const json_t *obj, weir_err
 /* One added token: an object of added_tokens, or of added_tokens_decoder, whose id is
  * its key (else INT64_MIN). */
 weir_status wr_tok_read_added(weir_tokenizer *tok, const json_t *obj, int64_t id, const char *where, weir_error *err);
+/* A token that tokenizer_config.json names, as "<s>" or {"content": "<s>", ...}; the outputs stay when the key is
+ * absent or null. View. */
+weir_status wr_tok_get_named(const json_t *config, const char *key, const char **text, size_t *bytes, weir_error *err);
 /* Apply tokenizer_config.json. */
 weir_status wr_tok_read_config(weir_tokenizer *tok, const json_t *config, weir_error *err);
 

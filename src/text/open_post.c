@@ -171,6 +171,14 @@ static weir_status read_replace(weir_tokenizer *tok, const json_t *obj, const ch
                    where);
 }
 
+weir_status wr_tok_decode_wordpiece(weir_tokenizer *tok, weir_error *err) {
+    wr_decode_step *step;
+    WR_TRY(wr_tok_add_decode(tok, &step, err));
+    step->kind = WR_DECODE_WORDPIECE;
+    step->cleanup = true;
+    return wr_tok_keep("##", 2, &step->find, &step->find_bytes, err);
+}
+
 static weir_status read_words(weir_tokenizer *tok, const json_t *obj, const char *where, const char *type,
                               weir_error *err) {
     wr_decode_step *step;

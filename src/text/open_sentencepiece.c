@@ -196,9 +196,9 @@ static weir_status set_ids(weir_tokenizer *tok, const contents *c, weir_error *e
     return eos >= 0 ? wr_tokenizer_add_eos(tok, eos, err) : WEIR_OK;
 }
 
-weir_status wr_tok_build_sentencepiece(weir_tokenizer *tok, const char *text, size_t bytes, bool has_config,
+weir_status wr_tok_build_sentencepiece(weir_tokenizer *tok, const char *text, size_t bytes, const json_t *config,
                                        weir_error *err) {
-    (void)has_config;
+    (void)config;
     /* What a file that leaves a field out means. */
     contents c = {.model = {.dummy_prefix = true, .squeeze = true, .escape = true},
                   .type = TYPE_UNIGRAM,

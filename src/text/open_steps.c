@@ -33,22 +33,27 @@ static const struct {
     {"StripAccents", WR_NORM_DROP_MARKS, 0, 0}, {"ByteLevel", WR_NORM_BYTE_LEVEL, 0, 0},
 };
 
-/* Four steps in one. strip_accents null means: as lowercase. */
-static weir_status read_bert(weir_tokenizer *tok, const json_t *obj, const char *where, weir_error *err) {
-    bool clean = true, cjk = true, lowercase = true;
+weir_status wr_tok_add_bert_norms(weir_tokenizer *tok, bool clean, bool cjk, bool strip, bool lowercase,
+                                  weir_error *err) {
     wr_norm_step *step;
-    WR_TRY(wr_field_only(obj, where, "type clean_text handle_chinese_chars strip_accents lowercase", err));
-    WR_TRY(wr_field_bool(obj, where, "clean_text", &clean, err));
-    WR_TRY(wr_field_bool(obj, where, "handle_chinese_chars", &cjk, err));
-    WR_TRY(wr_field_bool(obj, where, "lowercase", &lowercase, err));
-    bool strip = lowercase;
-    WR_TRY(wr_field_bool(obj, where, "strip_accents", &strip, err));
     if (clean) WR_TRY(add_norm(tok, WR_NORM_CLEAN, &step, err));
     if (cjk) WR_TRY(add_norm(tok, WR_NORM_SPACE_CJK, &step, err));
     if (strip) WR_TRY(add_norm(tok, WR_NORM_FORM, &step, err));
     if (strip) WR_TRY(add_norm(tok, WR_NORM_DROP_ACCENTS, &step, err));
     if (lowercase) WR_TRY(add_norm(tok, WR_NORM_LOWERCASE, &step, err));
     return WEIR_OK;
+}
+
+/* Four steps in one. strip_accents null means: as lowercase. */
+static weir_status read_bert(weir_tokenizer *tok, const json_t *obj, const char *where, weir_error *err) {
+    bool clean = true, cjk = true, lowercase = true;
+    WR_TRY(wr_field_only(obj, where, "type clean_text handle_chinese_chars strip_accents lowercase", err));
+    WR_TRY(wr_field_bool(obj, where, "clean_text", &clean, err));
+    WR_TRY(wr_field_bool(obj, where, "handle_chinese_chars", &cjk, err));
+    WR_TRY(wr_field_bool(obj, where, "lowercase", &lowercase, err));
+    bool strip = lowercase;
+    WR_TRY(wr_field_bool(obj, where, "strip_accents", &strip, err));
+    return wr_tok_add_bert_norms(tok, clean, cjk, strip, lowercase, err);
 }
 
 static weir_status read_precompiled(wr_norm_step *step, const json_t *obj, const char *where, weir_error *err) {
@@ -139,6 +144,12 @@ static weir_status add_cut(weir_tokenizer *tok, wr_cut_kind kind, wr_cut_rule ru
     return WEIR_OK;
 }
 
+weir_status wr_tok_add_bert_cuts(weir_tokenizer *tok, weir_error *err) {
+    wr_cut_step *step;
+    WR_TRY(add_cut(tok, WR_CUT_SPACES, WR_CUT_REMOVED, &step, err));
+    return add_cut(tok, WR_CUT_PUNCTUATION, WR_CUT_ISOLATED, &step, err);
+}
+
 static weir_status get_rule(const json_t *obj, const char *where, wr_cut_rule *rule, weir_error *err) {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     const char *text = NULL;
@@ -199,9 +210,8 @@ static weir_status read_cut_step(weir_tokenizer *tok, const json_t *obj, const c
     }
     if (wr_tok_is(type, "WhitespaceSplit") || wr_tok_is(type, "BertPreTokenizer")) {
         WR_TRY(wr_field_only(obj, where, "type", err));
-        WR_TRY(add_cut(tok, WR_CUT_SPACES, WR_CUT_REMOVED, &step, err));
-        if (wr_tok_is(type, "WhitespaceSplit")) return WEIR_OK;
-        return add_cut(tok, WR_CUT_PUNCTUATION, WR_CUT_ISOLATED, &step, err);
+        if (wr_tok_is(type, "BertPreTokenizer")) return wr_tok_add_bert_cuts(tok, err);
+        return add_cut(tok, WR_CUT_SPACES, WR_CUT_REMOVED, &step, err);
     }
     if (wr_tok_is(type, "Whitespace")) {
         static const char pattern[] = "[\\w\\x{200C}\\x{200D}]+|[^\\w\\x{200C}\\x{200D}\\s]+";

@@ -135,9 +135,10 @@ static weir_status read_file(weir_tokenizer *tok, const json_t *root, const char
     return st;
 }
 
-weir_status wr_tok_build_tekken(weir_tokenizer *tok, const char *text, size_t bytes, bool has_config, weir_error *err) {
+weir_status wr_tok_build_tekken(weir_tokenizer *tok, const char *text, size_t bytes, const json_t *config,
+                                weir_error *err) {
     static const char *const lists[] = {"vocab"};
-    (void)has_config;
+    (void)config;
     wr_json_span vocab;
     char *rest;
     size_t rest_bytes;

@@ -90,7 +90,7 @@ static weir_status read_line(weir_tokenizer *tok, const char *line, size_t n, si
     return wr_tok_add_rank(tok, rank, token, bytes, err);
 }
 
-weir_status wr_tok_build_tiktoken(weir_tokenizer *tok, const char *text, size_t bytes, bool has_config,
+weir_status wr_tok_build_tiktoken(weir_tokenizer *tok, const char *text, size_t bytes, const json_t *config,
                                   weir_error *err) {
     const encoding *found = NULL;
     size_t n = 0;
@@ -116,7 +116,7 @@ weir_status wr_tok_build_tiktoken(weir_tokenizer *tok, const char *text, size_t 
     WR_TRY(wr_split_rule_apply(wr_split_rule_find(found->rule), tok, err));
     WR_TRY(wr_tok_link_ranks(tok, err));
     for (size_t i = 0; i < tok->n_norm; i++) tok->norm[i].newest = true; /* the programs use Python's */
-    if (has_config) return WEIR_OK;
+    if (config) return WEIR_OK;
     WR_TRY(add_specials(tok, found, err));
     return name_specials(tok, err);
 }

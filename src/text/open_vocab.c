@@ -176,30 +176,12 @@ static weir_status open_pieces(weir_tokenizer *tok, const wr_vocab_source *src, 
 
 /* BERT without capitals: the format has no field for the others. */
 static weir_status open_bert(weir_tokenizer *tok, const wr_vocab_source *src, weir_error *err) {
-    static const wr_norm_kind norms[] = {WR_NORM_CLEAN, WR_NORM_SPACE_CJK, WR_NORM_FORM, WR_NORM_DROP_ACCENTS,
-                                         WR_NORM_LOWERCASE};
-    static const wr_cut_kind cuts[] = {WR_CUT_SPACES, WR_CUT_PUNCTUATION};
-    wr_decode_step *decode;
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
-        wr_norm_step *step = wr_tok_add_norm(tok);
-        if (!step) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
-        step->kind = norms[i];
-    }
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        wr_cut_step *step = wr_tok_add_cut(tok);
-        if (!step) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
-        step->kind = cuts[i];
-        step->rule = cuts[i] == WR_CUT_SPACES ? WR_CUT_REMOVED : WR_CUT_ISOLATED;
-    }
+    WR_TRY(wr_tok_add_bert_norms(tok, true, true, true, true, err));
+    WR_TRY(wr_tok_add_bert_cuts(tok, err));
     tok->kind = WR_MODEL_WORDPIECE;
     tok->wordpiece.max_chars = 100;
     tok->wordpiece.unk = src->unk_id;
-    WR_TRY(wr_tok_add_decode(tok, &decode, err));
-    decode->kind = WR_DECODE_WORDPIECE;
-    decode->cleanup = true;
-    decode->find = wr_strdup("##");
-    decode->find_bytes = 2;
-    if (!decode->find) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for a tokenizer");
+    WR_TRY(wr_tok_decode_wordpiece(tok, err));
     WR_TRY(wr_wordpiece_init(&tok->wordpiece, "##", 2, err));
     return wr_tok_add_piece_kinds(tok, src->token_type, err);
 }

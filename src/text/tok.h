@@ -50,6 +50,11 @@ extern const char wr_gpt2_pattern[];
 weir_status wr_tok_add_added(weir_tokenizer *tok, int32_t id, unsigned flags, weir_error *err);
 /* The next step of the decoder, zeroed; LIMIT when there are too many. */
 weir_status wr_tok_add_decode(weir_tokenizer *tok, wr_decode_step **out, weir_error *err);
+/* What BERT does to text before its words, how it cuts these, and how its pieces become text again. */
+weir_status wr_tok_add_bert_norms(weir_tokenizer *tok, bool clean, bool cjk, bool strip_accents, bool lowercase,
+                                  weir_error *err);
+weir_status wr_tok_add_bert_cuts(weir_tokenizer *tok, weir_error *err);
+weir_status wr_tok_decode_wordpiece(weir_tokenizer *tok, weir_error *err);
 /* The space that pieces spell as U+2581 is one again. */
 weir_status wr_tok_decode_metaspace(weir_tokenizer *tok, weir_error *err);
 /* After everything is in: sort, index, trim. Errors: those of wr_decode_rules_finish. */

@@ -33,10 +33,30 @@ static char *case_file(const json_t *root, const json_t *c) {
     return text;
 }
 
+/* Ids, places and texts of a case. */
+static void check_case(const weir_tokenizer *tok, const json_t *texts, const json_t *c) {
+    const char *name = json_string_value(json_object_get(c, "name"));
+    json_t *t;
+    size_t k;
+    const json_t *spans = json_object_get(c, "spans"), *all = json_object_get(c, "all");
+    json_array_foreach(texts, k, t) {
+        const json_t *ids = json_array_get(json_object_get(c, "ids"), k);
+        check_encoding(tok, name, json_string_value(t), json_string_length(t),
+                       WEIR_ENCODE_PARSE_SPECIAL | WEIR_ENCODE_ADD_SPECIAL, ids);
+        check_encoding(tok, name, json_string_value(t), json_string_length(t), WEIR_ENCODE_PARSE_SPECIAL,
+                       json_array_get(json_object_get(c, "bare"), k));
+        if (spans) check_spans(tok, name, t, json_array_get(spans, k));
+        if (!all) continue;
+        const json_t *whole = json_array_get(all, k), *rest = json_array_get(json_object_get(c, "skip"), k);
+        if (json_is_string(whole)) check_decoding(tok, name, ids, 0, whole);
+        if (json_is_string(rest)) check_decoding(tok, name, ids, WEIR_DECODE_SKIP_SPECIAL, rest);
+    }
+}
+
 static void every_model_and_step_is_as_the_reference(void **state) {
     (void)state;
-    json_t *root = load_golden(DATA("kinds.golden.json")), *texts = json_object_get(root, "texts"), *c, *t;
-    size_t i, k;
+    json_t *root = load_golden(DATA("kinds.golden.json")), *texts = json_object_get(root, "texts"), *c;
+    size_t i;
     json_array_foreach(json_object_get(root, "cases"), i, c) {
         const char *name = json_string_value(json_object_get(c, "name"));
         char *file = case_file(root, c);
@@ -45,19 +65,7 @@ static void every_model_and_step_is_as_the_reference(void **state) {
         if (wr_tokenizer_open_text("tokenizer.json", file, strlen(file), NULL, 0, &tok, &err) != WEIR_OK) {
             fail_msg("%s: %s", name, err.message);
         }
-        const json_t *spans = json_object_get(c, "spans"), *all = json_object_get(c, "all");
-        json_array_foreach(texts, k, t) {
-            const json_t *ids = json_array_get(json_object_get(c, "ids"), k);
-            check_encoding(tok, name, json_string_value(t), json_string_length(t),
-                           WEIR_ENCODE_PARSE_SPECIAL | WEIR_ENCODE_ADD_SPECIAL, ids);
-            check_encoding(tok, name, json_string_value(t), json_string_length(t), WEIR_ENCODE_PARSE_SPECIAL,
-                           json_array_get(json_object_get(c, "bare"), k));
-            if (spans) check_spans(tok, name, t, json_array_get(spans, k));
-            if (!all) continue;
-            const json_t *whole = json_array_get(all, k), *rest = json_array_get(json_object_get(c, "skip"), k);
-            if (json_is_string(whole)) check_decoding(tok, name, ids, 0, whole);
-            if (json_is_string(rest)) check_decoding(tok, name, ids, WEIR_DECODE_SKIP_SPECIAL, rest);
-        }
+        check_case(tok, texts, c);
         weir_tokenizer_close(tok);
         wr_free(file);
     }
@@ -86,6 +94,99 @@ static void every_kind_of_file_is_as_the_reference(void **state) {
     json_decref(root);
 }
 
+/* The pieces of the golden file's WordPiece model as vocab.txt. Freed by the caller. */
+static char *words_file(const json_t *root, const char *line_end) {
+    json_t *vocab = json_object_get(
+        json_object_get(json_object_get(json_object_get(root, "bases"), "wordpiece"), "model"), "vocab");
+    const char *piece;
+    json_t *id;
+    size_t n = json_object_size(vocab), bytes = 1;
+    const char **pieces = calloc(n, sizeof *pieces);
+    json_object_foreach(vocab, piece, id) {
+        assert_true((size_t)json_integer_value(id) < n);
+        pieces[json_integer_value(id)] = piece;
+        bytes += strlen(piece) + strlen(line_end);
+    }
+    char *text = malloc(bytes), *at = text;
+    for (size_t i = 0; i < n; i++) at += sprintf(at, "%s%s", pieces[i], line_end);
+    free(pieces);
+    return text;
+}
+
+/* vocab.txt has only pieces: what is done with text, and which tokens are put round it, is BERT's or in the config. */
+static void vocab_files_are_read_as_the_reference_reads_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *config, *line_end;
+    } cases[] = {
+        {"wordpiece", NULL, "\n"},
+        {"wordpiece", "{}", "\r\n"},
+        {"wordpiece", "{\"do_lower_case\":true,\"strip_accents\":null,\"never_split\":null,\"cls_token\":\"[CLS]\"}",
+         "\r"},
+        {"BertNormalizer (True, False, None, True)", "{\"tokenize_chinese_chars\":false}", "\n"},
+        {"BertNormalizer (True, True, False, True)", "{\"strip_accents\":false}", "\n"},
+        {"BertNormalizer (True, True, True, False)", "{\"do_lower_case\":false,\"strip_accents\":true}", "\n"},
+        {"BertNormalizer (True, True, None, False)",
+         "{\"do_lower_case\":false,\"tokenizer_class\":\"BertTokenizerFast\",\"sep_token\":{\"content\":\"[SEP]\"}}",
+         "\n"},
+    };
+    json_t *root = load_golden(DATA("kinds.golden.json")), *c;
+    size_t found = 0, k;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = words_file(root, cases[i].line_end);
+        weir_tokenizer *tok;
+        weir_error err = {0};
+        if (wr_tokenizer_open_text("some/vocab.txt", text, strlen(text), cases[i].config,
+                                   cases[i].config ? strlen(cases[i].config) : 0, &tok, &err) != WEIR_OK)
+            fail_msg("case %zu: %s", i, err.message);
+        json_array_foreach(json_object_get(root, "cases"), k, c) {
+            if (strcmp(json_string_value(json_object_get(c, "name")), cases[i].name) != 0) continue;
+            check_case(tok, json_object_get(root, "texts"), c);
+            found++;
+        }
+        assert_int_equal(weir_tokenizer_bos(tok), 2); /* [CLS] */
+        weir_tokenizer_close(tok);
+        free(text);
+    }
+    assert_int_equal(found, sizeof cases / sizeof *cases);
+    json_decref(root);
+}
+
+static void malformed_vocab_files_are_refused(void **state) {
+    (void)state;
+    static const char good[] = "[UNK]\n[CLS]\n[SEP]\na\n";
+    static const struct {
+        const char *text, *config;
+        weir_status status;
+        const char *word;
+    } cases[] = {
+        {"", NULL, WEIR_E_FORMAT, "no tokens"},
+        {"\n\n", NULL, WEIR_E_FORMAT, "no tokens"},
+        {"a\nb\xff\n", NULL, WEIR_E_FORMAT, "line 2, byte 2 is not UTF-8"},
+        {"[UNK]\na\na\n", NULL, WEIR_E_FORMAT, "\"a\""},
+        {"[CLS]\n[SEP]\na\n", NULL, WEIR_E_FORMAT, "no token \"[UNK]\"; name the model's own as unk_token"},
+        {"[UNK]\n[CLS]\na\n", NULL, WEIR_E_FORMAT, "\"[SEP]\""},
+        {good, "{\"cls_token\":\"<s>\"}", WEIR_E_FORMAT, "\"<s>\""},
+        {good, "{\"cls_token\":3}", WEIR_E_FORMAT, "cls_token is an integer"},
+        {good, "{\"do_lower_case\":1}", WEIR_E_FORMAT, "do_lower_case is an integer"},
+        {good, "{\"do_basic_tokenize\":false}", WEIR_E_UNSUPPORTED, "do_basic_tokenize"},
+        {good, "{\"never_split\":[\"a\"]}", WEIR_E_UNSUPPORTED, "never_split"},
+        {good, "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}", WEIR_E_UNSUPPORTED, "\"BertJapaneseTokenizer\""},
+        {good, "{\"tokenizer_class\":\"EsmTokenizer\"}", WEIR_E_UNSUPPORTED, "tokenizer.json"},
+        {good, "[]", WEIR_E_FORMAT, "not an object"},
+        {good, "{", WEIR_E_FORMAT, "tokenizer_config.json: line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weir_tokenizer *tok;
+        weir_error err = {0};
+        weir_status st = wr_tokenizer_open_text("vocab.txt", cases[i].text, strlen(cases[i].text), cases[i].config,
+                                                cases[i].config ? strlen(cases[i].config) : 0, &tok, &err);
+        if (st != cases[i].status || !strstr(err.message, cases[i].word))
+            fail_msg("case %zu: status %d, \"%s\"", i, st, err.message);
+        assert_null(tok);
+    }
+}
+
 /* One opening, encoding and decoding; every failure of memory is a status, and nothing leaks. */
 static bool run_short_of_memory(const char *name, const char *data, size_t n, uint64_t nth) {
     static const char text[] = "Hello, caf\xC3\xA9 \xEF\xAC\x81 words  12 zq \xE6\x97\xA5";
@@ -107,6 +208,17 @@ static bool run_short_of_memory(const char *name, const char *data, size_t n, ui
     weir_encoding_deinit(&e);
     weir_tokenizer_close(tok);
     return hit;
+}
+
+static void every_failed_allocation_of_a_vocab_file_is_a_status(void **state) {
+    (void)state;
+    json_t *root = load_golden(DATA("kinds.golden.json"));
+    char *words = words_file(root, "\n");
+    uint64_t nth = 1;
+    while (run_short_of_memory("vocab.txt", words, strlen(words), nth)) nth += 1 + nth / 60;
+    assert_true(nth > 20);
+    free(words);
+    json_decref(root);
 }
 
 static void every_failed_allocation_is_a_status(void **state) {
@@ -283,7 +395,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_and_step_is_as_the_reference),
         cmocka_unit_test(every_kind_of_file_is_as_the_reference),
+        cmocka_unit_test(vocab_files_are_read_as_the_reference_reads_them),
+        cmocka_unit_test(malformed_vocab_files_are_refused),
         cmocka_unit_test(every_failed_allocation_is_a_status),
+        cmocka_unit_test(every_failed_allocation_of_a_vocab_file_is_a_status),
         cmocka_unit_test(files_of_models_add_one_bos),
         cmocka_unit_test(plain_text_gives_no_control_tokens),
         cmocka_unit_test(a_config_adds_tokens_to_any_model),
