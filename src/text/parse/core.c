@@ -41,13 +41,13 @@ void wr_output_format_ends(const wr_output_format *f, const char **ends) {
 void wr_reasoning_begin(wr_parser *p, const wr_pair *pair) {
     p->reasoning = pair;
     p->newlines = 0;
-    p->fresh = true;
+    p->fresh = !pair->exact;
 }
 
 void wr_reasoning_end(wr_parser *p) {
+    p->fresh = !p->reasoning || !p->reasoning->exact;
     p->reasoning = NULL;
     p->newlines = 0;
-    p->fresh = true;
     p->may_think = true;
 }
 
@@ -61,7 +61,7 @@ static void flush_newlines(wr_parser *p) {
 
 void wr_output_text(wr_parser *p, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
-        bool holds = p->reasoning || p->format->trim || p->blank;
+        bool holds = p->reasoning ? !p->reasoning->exact : p->format->trim || p->blank;
         if (text[i] == '\n' && (p->fresh || holds)) {
             if (!p->fresh) p->newlines++;
             i++;
@@ -303,9 +303,9 @@ void wr_output_byte(wr_parser *p, uint8_t c) {
 
 /* ---- The end -------------------------------------------------------------- */
 
-/* What is held only announces: a marker and nothing behind it, or the head of a message. */
+/* What is held only announces: a marker and nothing behind it, or a message's head or end. */
 static bool only_structure(const wr_parser *p) {
-    if (p->format->whole) return p->held.n && p->held.data[0] == '<';
+    if (p->format->whole) return true;
     if (!p->opener->marker || p->opener->bare) return false;
     size_t n = strlen(p->opener->marker);
     while (n < p->held.n && wr_json_space((uint8_t)p->held.data[n])) n++;

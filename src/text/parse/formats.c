@@ -10,14 +10,14 @@
 #define DSML BAR "DSML" BAR
 
 const wr_pair wr_pairs[] = {
-    {"<think>", "</think>", false},
-    {"[THINK]", "[/THINK]", true},
-    {"<seed:think>", "</seed:think>", false},
-    {"<|START_THINKING|>", "<|END_THINKING|>", true},
-    {"<|inner_prefix|>", "<|inner_suffix|>", true},
-    {"\xE2\x97\x81think\xE2\x96\xB7", "\xE2\x97\x81/think\xE2\x96\xB7", false},
-    {"<|channel>thought", "<channel|>", true},
-    {"<|open|>think<|sep|>", "<|close|>think<|sep|>", true},
+    {"<think>", "</think>", false, false},
+    {"[THINK]", "[/THINK]", true, true},
+    {"<seed:think>", "</seed:think>", false, false},
+    {"<|START_THINKING|>", "<|END_THINKING|>", true, false},
+    {"<|inner_prefix|>", "<|inner_suffix|>", true, false},
+    {"\xE2\x97\x81think\xE2\x96\xB7", "\xE2\x97\x81/think\xE2\x96\xB7", false, false},
+    {"<|channel>thought", "<channel|>", true, false},
+    {"<|open|>think<|sep|>", "<|close|>think<|sep|>", true, false},
     {0},
 };
 enum { THINK, MISTRAL_THINK, SEED_THINK, COHERE_THINK, INNER, KIMI_VL_THINK, GEMMA_THOUGHT, KIMI_K3_THINK };

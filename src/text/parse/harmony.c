@@ -15,7 +15,7 @@ static const char *const markers[N_MARKERS] = {"<|start|>", "<|channel|>", "<|me
 static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
 enum { N_ENDS = 5, FIRST_HEAD_END = 3 };
 
-static const wr_pair analysis = {"<|channel|>analysis", "<|end|>", true};
+static const wr_pair analysis = {"<|channel|>analysis", "<|end|>", .anywhere = true, .exact = true};
 
 enum { HEAD_BYTES = 1024 };
 

@@ -77,6 +77,7 @@ typedef struct wr_opener {
 typedef struct wr_pair {
     const char *open, *close;
     bool anywhere; /* open is a control token: not only at the start */
+    bool exact;    /* no line breaks stand around the markers that are not the text's own */
 } wr_pair;
 
 typedef struct wr_output_format {
