@@ -127,6 +127,7 @@ SOURCES = {
     "mistral-v7": lambda: pieces("mistral-v7"),
     "llama3-ranks": lambda: ranks("llama3-ranks", ref.LLAMA3, LLAMA3_SPECIALS),
     "cl100k": lambda: ranks("cl100k", ref.LLAMA3, CL100K_SPECIALS),
+    "o200k": lambda: ranks("o200k", ref.O200K, {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}),
     "qwen": lambda: ranks("qwen", ref.QWEN, QWEN_SPECIALS, "NFC"),
     "qwen36": lambda: ranks("qwen36", ref.QWEN35, QWEN36_SPECIALS, "NFC"),
     "tekken-240718": lambda: tekken("tekken-240718"),
