@@ -254,6 +254,16 @@ static void numbers_are_spelled_as_the_option_says(void **state) {
     weir_error err = {0};
     assert_null(compile("{\"multipleOf\":12345}", &plain, &err));
     assert_int_equal(err.status, WEIR_E_UNSUPPORTED);
+    /* Each number of an enum is a reading of its own, so of very many only plain ones are read. */
+    for (int n = 1000; n <= 1001; n++) {
+        char *schema = malloc(16 + 5u * (size_t)n), *at = schema + sprintf(schema, "{\"enum\":[0");
+        for (int i = 1; i < n; i++) at += sprintf(at, ",%d", i);
+        strcpy(at, "]}");
+        check_text(schema, NULL, "999", true);
+        check_text(schema, NULL, "99.9e1", n == 1000);
+        check_text(schema, NULL, "999.5", false);
+        free(schema);
+    }
 }
 
 /* Whichever allocation fails, the failure is a status and nothing is lost. */

@@ -195,15 +195,20 @@ static wr_gr_place *number_next(wr_gr_machine *m, const wr_gr_place *from, uint8
 
 /* ---- From place to place ---------------------------------------------------------- */
 
-/* The place of one state, kept in *kept. */
-static wr_gr_place *place_at(wr_gr_machine *m, _Atomic(wr_gr_place *) *kept, uint32_t state, weir_status *status) {
+/* The place of one state, or the start of a number's rule, kept in *kept. */
+static wr_gr_place *place_at(wr_gr_machine *m, _Atomic(wr_gr_place *) *kept, uint32_t state, const wr_gr_rule *number,
+                             weir_status *status) {
     wr_gr_place *place = atomic_load_explicit(kept, memory_order_acquire);
     if (place) return place;
     pthread_mutex_lock(&m->lock);
-    size_t n = 0;
-    m->now++;
-    add_closure(m, state, &n);
-    place = place_of(m, n, status);
+    if (number) {
+        place = number_start(m, number, status);
+    } else {
+        size_t n = 0;
+        m->now++;
+        add_closure(m, state, &n);
+        place = place_of(m, n, status);
+    }
     if (place) atomic_store_explicit(kept, place, memory_order_release);
     pthread_mutex_unlock(&m->lock);
     return place;
@@ -211,25 +216,18 @@ static wr_gr_place *place_at(wr_gr_machine *m, _Atomic(wr_gr_place *) *kept, uin
 
 wr_gr_place *wr_gr_enter(wr_gr_machine *m, uint32_t rule, weir_status *status) {
     const wr_gr_rule *r = &m->program->rule[rule];
-    if (!r->n_numbers) return place_at(m, &m->enter[rule], r->start, status);
-    wr_gr_place *place = atomic_load_explicit(&m->enter[rule], memory_order_acquire);
-    if (place) return place;
-    pthread_mutex_lock(&m->lock);
-    place = number_start(m, r, status);
-    if (place) atomic_store_explicit(&m->enter[rule], place, memory_order_release);
-    pthread_mutex_unlock(&m->lock);
-    return place;
+    return place_at(m, &m->enter[rule], r->start, r->n_numbers ? r : NULL, status);
 }
 
 wr_gr_place *wr_gr_back(wr_gr_machine *m, uint32_t call, int32_t tag, weir_status *status) {
     const wr_gr_call *c = &m->program->call[call];
     uint32_t which = c->n_backs > 1 ? (uint32_t)tag : 0;
-    return place_at(m, &m->back[c->slot + which], c->back + which, status);
+    return place_at(m, &m->back[c->slot + which], c->back + which, NULL, status);
 }
 
 wr_gr_place *wr_gr_any_string(wr_gr_machine *m, weir_status *status) {
     if (m->program->any_string == WR_GR_NONE) return NULL;
-    return place_at(m, &m->back[m->program->n_slots], m->program->any_string, status);
+    return place_at(m, &m->back[m->program->n_slots], m->program->any_string, NULL, status);
 }
 
 /* The place behind a byte, of a place that is no number's. */

@@ -23,7 +23,6 @@ int wr_decimal_compare(const wr_decimal *x, const wr_decimal *y);
 
 typedef struct wr_number_spec {
     bool integer;
-    bool plain; /* plainly written ones only */
     bool has_min, has_max, has_multiple;
     bool min_open, max_open;       /* the bound itself does not belong */
     wr_decimal min, max, multiple; /* multiple is above 0 */

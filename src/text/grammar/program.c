@@ -200,29 +200,35 @@ bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule) {
     return wr_gr_lay(e, x, WR_GR_UTF8, start, end);
 }
 
-/* The states say of a number only that it is made of its characters, and with which it begins. */
-bool wr_gr_number_rule(wr_gr_emit *e, const wr_number_set *const *set, size_t n, uint32_t *rule) {
-    static const char alphabet[] = "0123456789.eE+-";
-    wr_gr_program *p = e->p;
+/* The states say of a number only that it is made of its characters, and with which it begins: enough for what finish.c
+ * finds out. */
+static const char number_bytes[] = "0123456789.eE+-";
+
+bool wr_gr_number_rule(wr_gr_emit *e, uint32_t *rule) {
     uint32_t start, inside;
     if (!wr_gr_rule_add(e, WR_GR_PLAIN, NULL, rule) || !wr_gr_state_add(e, -1, &start) ||
         !wr_gr_state_add(e, 0, &inside))
         return false;
-    p->rule[*rule].start = start;
-    p->rule[*rule].number = (uint32_t)p->n_numbers;
-    p->rule[*rule].n_numbers = (uint32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        if (!wr_grow(&p->number, &p->number_cap, p->n_numbers + 1, sizeof *p->number) ||
-            !(p->number[p->n_numbers] = wr_number_set_dup(set[i])))
-            return wr_gr_no_memory(e->b);
-        p->n_numbers++;
-    }
-    for (const char *c = alphabet; *c; c++) {
-        bool begins = false;
-        for (size_t i = 0; i < n && !begins; i++) begins = wr_reading_step(set[i], &(wr_reading){0}, (uint8_t)*c);
-        if (!wr_gr_bytes(e, inside, (uint8_t)*c, (uint8_t)*c, inside) ||
-            (begins && !wr_gr_bytes(e, start, (uint8_t)*c, (uint8_t)*c, inside)))
-            return false;
+    e->p->rule[*rule].start = start;
+    e->p->rule[*rule].number = (uint32_t)e->p->n_numbers;
+    for (const char *c = number_bytes; *c; c++)
+        if (!wr_gr_bytes(e, inside, (uint8_t)*c, (uint8_t)*c, inside)) return false;
+    return true;
+}
+
+bool wr_gr_number_add(wr_gr_emit *e, uint32_t rule, const wr_number_set *set) {
+    wr_gr_program *p = e->p;
+    wr_gr_rule *r = &p->rule[rule];
+    wr_assert(r->number + r->n_numbers == p->n_numbers);
+    if (!wr_grow(&p->number, &p->number_cap, p->n_numbers + 1, sizeof *p->number) ||
+        !(p->number[p->n_numbers] = wr_number_set_dup(set)))
+        return wr_gr_no_memory(e->b);
+    p->n_numbers++;
+    r->n_numbers++;
+    for (const char *c = number_bytes; *c; c++) {
+        if (wr_gr_bit(r->first, (uint8_t)*c) || !wr_reading_step(set, &(wr_reading){0}, (uint8_t)*c)) continue;
+        wr_gr_bit_set(r->first, (uint8_t)*c);
+        if (!wr_gr_bytes(e, r->start, (uint8_t)*c, (uint8_t)*c, r->start + 1)) return false;
     }
     return true;
 }

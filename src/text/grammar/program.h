@@ -125,8 +125,9 @@ bool wr_gr_need_add(wr_gr_emit *e, uint32_t rule, uint32_t state);
 bool wr_gr_lay(wr_gr_emit *e, const wr_expr *x, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 /* A plain rule that is this expression. */
 bool wr_gr_plain_rule(wr_gr_emit *e, const wr_expr *x, uint32_t *rule);
-/* A rule for numbers of any of n sets, which must have some; copies them. */
-bool wr_gr_number_rule(wr_gr_emit *e, const wr_number_set *const *set, size_t n, uint32_t *rule);
+/* A rule for numbers, of no set yet; and one more set, which is copied, before there is another such rule. */
+bool wr_gr_number_rule(wr_gr_emit *e, uint32_t *rule);
+bool wr_gr_number_add(wr_gr_emit *e, uint32_t rule, const wr_number_set *set);
 /* One character; one of a set. */
 bool wr_gr_lay_char(wr_gr_emit *e, uint32_t cp, wr_gr_spelling spelling, uint32_t from, uint32_t to);
 bool wr_gr_lay_class(wr_gr_emit *e, const wr_charset *set, wr_gr_spelling spelling, uint32_t from, uint32_t to);

@@ -16,7 +16,8 @@ enum {
     WR_SCHEMA_ALTERNATIVES_MAX = 2048, /* of one value */
     WR_SCHEMA_REFS_MAX = 100,          /* references that lead to references */
     WR_SCHEMA_VALUES_MAX = 200000,
-    WR_SCHEMA_PATTERNS_MAX = 4, /* patternProperties of one object */
+    WR_SCHEMA_PATTERNS_MAX = 4,   /* patternProperties of one object */
+    WR_SCHEMA_NUMBERS_MAX = 1000, /* of one enum, in any spelling; each is a reading of its own */
 };
 
 /* A schema, and where it stands in its document, for messages. */

@@ -131,7 +131,7 @@ static bool exact_number_rule(wr_schema *s, const wr_number_spec *spec, uint32_t
     if (!set_key(s, &set, &key, &n)) return false;
     if (!wr_sets_number(&s->numbers, key, n, &number, &fresh)) return wr_gr_no_memory(s->b);
     if (fresh) {
-        if (!wr_gr_number_rule(&s->emit, &(const wr_number_set *){&set}, 1, rule) ||
+        if (!wr_gr_number_rule(&s->emit, rule) || !wr_gr_number_add(&s->emit, *rule, &set) ||
             !wr_gr_more(s->b, &s->number_rule, &s->number_rule_cap, number + 1u, sizeof *s->number_rule))
             return false;
         s->number_rule[number] = *rule;
@@ -141,16 +141,15 @@ static bool exact_number_rule(wr_schema *s, const wr_number_spec *spec, uint32_t
 }
 
 static bool number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
-    wr_number_spec n = shape->number;
-    bool bounded = n.has_min || n.has_max || n.has_multiple;
-    n.plain = is_plain(s, &n);
-    if (!n.plain && (bounded || n.integer)) return exact_number_rule(s, &n, rule);
-    uint32_t *kept = bounded ? NULL : n.integer ? &s->any_integer : &s->any_number;
+    const wr_number_spec *n = &shape->number;
+    bool bounded = n->has_min || n->has_max || n->has_multiple;
+    if (!is_plain(s, n) && (bounded || n->integer)) return exact_number_rule(s, n, rule);
+    uint32_t *kept = bounded ? NULL : n->integer ? &s->any_integer : &s->any_number;
     if (kept && *kept != WR_GR_NONE) {
         *rule = *kept;
         return true;
     }
-    const wr_auto *a = wr_number_automaton(s->b, &n);
+    const wr_auto *a = wr_number_automaton(s->b, n);
     if (!a) return false;
     if (wr_auto_is_empty(a)) return true;
     if (!wr_gr_plain_rule(&s->emit, wr_expr_automaton(s->b, a), rule)) return false;
@@ -158,22 +157,30 @@ static bool number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *ru
     return true;
 }
 
+/* Numbers among the literals are written as in the schema. */
+static bool is_plain_literal(const wr_schema *s, const wr_schema_shape *shape) {
+    size_t n = 0;
+    for (size_t i = 0; i < shape->n_literals; i++) n += json_is_number(shape->literal[i]);
+    return is_plain(s, &shape->number) || n > WR_SCHEMA_NUMBERS_MAX;
+}
+
 /* Any spelling of the numbers among the literals. */
 static bool literal_number_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
-    const wr_number_set **set = wr_gr_alloc(s->b, shape->n_literals + 1, sizeof *set);
-    size_t n = 0;
     for (size_t i = 0; i < shape->n_literals; i++) {
-        bool yes;
+        const json_t *v = shape->literal[i];
+        uint8_t room[4][WR_NUMBER_DIGITS];
         wr_number_spec spec = {.has_min = true, .has_max = true};
-        if (!set || !wr_schema_allows(s, shape, shape->literal[i], &yes)) return false;
-        if (!yes || !wr_decimal_of(shape->literal[i], &spec.min)) continue;
+        wr_number_set set;
+        bool yes;
+        if (!json_is_number(v)) continue;
+        if (!wr_schema_allows(s, shape, v, &yes)) return false;
+        if (!yes || !wr_decimal_of(v, &spec.min)) continue;
         spec.max = spec.min;
-        uint8_t(*room)[WR_NUMBER_DIGITS] = wr_gr_alloc(s->b, 4, sizeof *room);
-        wr_number_set *one = wr_gr_alloc(s->b, 1, sizeof *one);
-        if (!room || !one || !wr_number_set_of(s->b, &spec, room, one)) return false;
-        set[n++] = one;
+        if (!wr_number_set_of(s->b, &spec, room, &set) || (*rule == WR_GR_NONE && !wr_gr_number_rule(&s->emit, rule)) ||
+            !wr_gr_number_add(&s->emit, *rule, &set))
+            return false;
     }
-    return !n || wr_gr_number_rule(&s->emit, set, n, rule);
+    return true;
 }
 
 static wr_expr *literal(wr_schema *s, const json_t *v, bool integer) {
@@ -188,7 +195,7 @@ static wr_expr *literal(wr_schema *s, const json_t *v, bool integer) {
 /* All literals but numbers that are read in any spelling. */
 static bool literal_rule(wr_schema *s, const wr_schema_shape *shape, uint32_t *rule) {
     wr_expr *any = wr_expr_new(s->b, WR_EXPR_ALT), *strings = wr_expr_new(s->b, WR_EXPR_TEXTS);
-    bool plain = is_plain(s, &shape->number), ok = any && strings;
+    bool plain = is_plain_literal(s, shape), ok = any && strings;
     for (size_t i = 0; ok && i < shape->n_literals; i++) {
         const json_t *v = shape->literal[i];
         bool yes;
@@ -352,7 +359,7 @@ static bool scalar_rules(wr_schema *s, wr_schema_shape *shape) {
         if (!literal_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
         made = WR_GR_NONE;
-        if (!is_plain(s, &shape->number) && !literal_number_rule(s, shape, &made)) return false;
+        if (!is_plain_literal(s, shape) && !literal_number_rule(s, shape, &made)) return false;
         if (made != WR_GR_NONE) rule[shape->n_rules++] = made;
     } else {
         if (shape->types & (WR_SCHEMA_NULL | WR_SCHEMA_BOOLEAN)) {
