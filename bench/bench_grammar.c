@@ -1,11 +1,13 @@
 /* Masks on a real vocabulary: random walks, their times, and what they are checked and compared with.
  *
- *   bench_grammar vocab MODEL                       the tokens as JSON: {"tokens": [hex], "special": [ids], "eos":
- * [ids]} bench_grammar walk MODEL SCHEMAS N SEED [exact] N random walks over each schema, a JSON line each; "exact":
- * every mask is also found token by token, byte by byte, and must be equal bench_grammar time MODEL CASES times of
- * masks along given walks
+ * bench_grammar vocab MODEL: the tokens as JSON, {"tokens": [hex], "special": [ids], "eos": [ids]}.
  *
- * SCHEMAS is a JSON list of schemas; CASES one of {"schema": ..., "walks": [[ids]]}. tools/grammar_compare.py uses all.
+ * bench_grammar walk MODEL SCHEMAS N SEED [exact]: N random walks over each schema, a JSON line each; "exact": every
+ * mask is also found token by token, byte by byte, and must be equal.
+ *
+ * bench_grammar time MODEL CASES: times of masks along given walks.
+ *
+ * SCHEMAS is a JSON list of schemas; CASES one of {"schema": ..., "walks": [[ids]]}. tools/compare_grammar.py uses all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +29,10 @@ static void check(weir_status st) {
     exit(1);
 }
 
+/* Processor time: hosts are shared, and a mask takes less than a turn of their schedulers. */
 static double now_us(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 

@@ -7,7 +7,8 @@ Needs tools/get_tokenizers.py --all and tools/get_models.py --all (missing ones 
 named and left out), and libweir.so in $WEIR_BUILD or build/. Over every text: ids
 with special tokens found and with all text plain, places of the tokens, text of the
 ids whole and streamed, added BOS and EOS. With --speed, encoding of a few megabytes
-on one thread beside the tokenizers library, in turns, in processor time.
+on one thread beside the tokenizers library, in turns, in processor time; megabytes that
+cannot be cut; and opening the largest file.
 """
 import argparse
 import json
@@ -15,6 +16,7 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 import time
 import unicodedata
 from pathlib import Path
@@ -286,10 +288,50 @@ def speed(name, options, corpus):
         ours.append(size / (middle - start))
         theirs.append(size / (time.thread_time() - middle))
     ratio = [a / b for a, b in zip(ours, theirs)]
-    print(f"{name}: weir {statistics.median(ours):.1f} MB/s ({min(ours):.1f}-{max(ours):.1f}), tokenizers "
-          f"{statistics.median(theirs):.2f} MB/s ({min(theirs):.2f}-{max(theirs):.2f}), ratio "
-          f"{statistics.median(ratio):.1f} ({min(ratio):.1f}-{max(ratio):.1f}), n {len(ours)}", flush=True)
+    print(f"{name}: weir {spread(ours)} MB/s, tokenizers {statistics.median(theirs):.2f} ({min(theirs):.2f}-{max(theirs):.2f}) MB/s, "
+          f"ratio {spread(ratio)}, n {len(ours)}", flush=True)
     tok.close()
+
+
+def spread(values):
+    return f"{statistics.median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+
+
+def speed_of_long_words(name):
+    """Processor time of a megabyte without a place to cut it, in ms; the slowest text of some kinds."""
+    path, _ = list(SOURCES[name]())[-1]
+    tok = weir.Tokenizer(path)
+    rng = random.Random(7)
+    kinds = {"letter": "a", "spaces": " ", "newlines": "\n", "digits": "0123456789", "han": "字", "emoji": "👩‍👩‍👧", "words": "word ",
+             "random letters": "".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(1 << 20)), "punctuation": "-", "bytes": "\xff"}
+    times = {}
+    for kind, text in kinds.items():
+        part = text.encode("latin-1") if kind == "bytes" else text.encode()
+        data = (part * ((1 << 20) // len(part) + 1))[:1 << 20]
+        start = time.thread_time()
+        tok.count(data, 0)
+        times[kind] = (time.thread_time() - start) * 1e3
+    tok.close()
+    slowest = max(times, key=times.get)
+    print(f"{name}: 1 MB at most {times[slowest]:.0f} ms ({slowest}), median of kinds {statistics.median(times.values()):.0f} ms", flush=True)
+
+
+def speed_of_opening(rounds):
+    """The largest tokenizer.json there is, indented and with its merges as pairs, as the library writes it."""
+    data = json.loads(get_tokenizers.path_of("llama3").read_text())
+    data["model"]["merges"] = [merge.split(" ") if isinstance(merge, str) else merge for merge in data["model"]["merges"]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer.json"
+        path.write_text(json.dumps(data, indent=2, ensure_ascii=False))
+        ours, theirs = [], []
+        for _ in range(rounds):
+            start = time.thread_time()
+            weir.Tokenizer(path).close()
+            middle = time.thread_time()
+            Tokenizer.from_file(str(path))
+            ours.append((middle - start) * 1e3)
+            theirs.append((time.thread_time() - middle) * 1e3)
+        print(f"opening {path.stat().st_size / 1e6:.1f} MB: weir {spread(ours)} ms, tokenizers {spread(theirs)} ms, n {rounds}", flush=True)
 
 
 def main():
@@ -310,10 +352,13 @@ def main():
             if options.speed:
                 long = [b"\n".join(texts[i:i + 40]) for i in range(0, len(texts), 40)]
                 speed(name, options, [d for d in long if d.decode("utf-8", "replace").encode() == d][:200])
+                speed_of_long_words(name)
             else:
                 failed += compare(name, texts, options)
         except FileNotFoundError as error:
             print(f"{name}: left out, {error}", flush=True)
+    if options.speed and not options.names:
+        speed_of_opening(options.rounds)
     return 1 if failed else 0
 
 

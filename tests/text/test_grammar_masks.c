@@ -120,6 +120,9 @@ static const struct {
               "\"a\":{\"type\":\"string\",\"maxLength\":2},\"ab\":{}") ",{\"type\":\"array\"}]}"},
     {'s', "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"},\"id\":{\"type\":\"integer\",\"minimum\":-3,"
           "\"maximum\":120}},\"additionalProperties\":false}"},
+    {'s',
+     "{\"type\":\"array\",\"prefixItems\":[{\"multipleOf\":0.75,\"exclusiveMinimum\":-2,\"maximum\":22},{\"enum\":[1,"
+     "2.5,-300,\"a\",0]}],\"items\":{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":12}}"},
     {'g', "root ::= (\"[\" (root (\",\" root)*)? \"]\") | [0-9]+ | ws \"a\"\nws ::= [ \\n]*"},
     {'g', "root ::= word (ws word)*\nword ::= [a-z]+ | \"\xc3\xa9\"\nws ::= [ ]+"},
     {'g', "root ::= (\"a\" | \"ab\" | a)* \"x\"\na ::= \"abc\" | \"a\" b\nb ::= \"b\"*"},
