@@ -10,6 +10,7 @@ enum {
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
     MAX_TALL_ROWS = 32,
+    MERGE_PER_SM = 8,
     ALIGN = 256,
 };
 
@@ -33,8 +34,8 @@ typedef struct plan {
     const instance *instance;
     int index, tall; /* tall: tiles of 32 rows */
     int group, block, stages;
-    int merge_tile; /* blocks of the merge kernel a tile and KV head */
-    bool merges;    /* there may be tiles for it */
+    int merge_rows; /* query rows of a tile at most */
+    bool merges;    /* there may be tiles for the merge kernel */
     int64_t blocks; /* grid */
     int64_t max_tiles, max_items, max_partial_rows;
     size_t shared_bytes;
@@ -121,22 +122,23 @@ static bool make_plan(const wr_step *step, plan *out) {
     out->max_tiles = rows * ((out->group + tile_rows - 1) / tile_rows);
     int64_t spans = max_spans(keys_of(step), out->block), row_bytes = part_bytes(step);
     out->max_partial_rows = spans > 1 ? min_i64(rows * heads * spans, PARTIAL_BYTES_MAX / row_bytes) : 0;
-    int64_t units = min_i64(rows * out->group, tile_rows) * out->instance->value_dim / 4;
+    out->merge_rows = (int)min_i64(rows * out->group, tile_rows);
+    int64_t units = out->merge_rows * out->instance->value_dim / 4;
     out->merges = out->max_partial_rows > 0 && (units > WR_ATTN_SMALL_UNITS || spans * units > WR_ATTN_SMALL_MERGE);
-    out->max_items = out->max_tiles + out->max_partial_rows / kv_heads;
-    /* Blocks without work cost time as well: 512 keys took 8.0 us with 396 of them, 6.6 with 132. */
-    out->blocks = min_i64(out->blocks, out->max_tiles * spans * kv_heads);
-    out->merge_tile = (int)(units + WR_ATTN_MERGE_UNITS - 1) / WR_ATTN_MERGE_UNITS;
-    if (out->max_items * kv_heads > INT32_MAX || out->max_tiles > INT32_MAX) return false;
+    /* As many as there may be pieces of work, but no second block on some multiprocessors only. */
+    int64_t pieces = min_i64(out->max_tiles * spans * kv_heads, WR_ATTN_MAX_CHUNKS);
+    out->blocks = pieces < out->blocks ? min_i64(pieces, traits->n_sm) : out->blocks;
+    out->max_items = 2 * out->blocks + out->max_tiles * kv_heads;
+    if (out->max_items > INT32_MAX) return false;
     size_t at = sizeof(wr_attn_schedule);
     at = (at + ALIGN - 1) / ALIGN * ALIGN;
     out->items = place(&at, (size_t)out->max_items * sizeof(wr_attn_item));
-    out->cuts = place(&at, (size_t)out->max_tiles * sizeof(wr_attn_item));
-    out->arrived = place(&at, (size_t)(out->max_tiles * kv_heads) * sizeof(uint32_t));
+    out->cuts = place(&at, (size_t)out->blocks * sizeof(wr_attn_item));
+    out->arrived = place(&at, (size_t)out->blocks * sizeof(uint32_t));
     out->prefill = place(&at, (size_t)rows * sizeof(wr_attn_prefill_item));
     out->run_start = place(&at, (size_t)rows * sizeof(int32_t));
     out->run_end = place(&at, (size_t)rows * sizeof(int32_t));
-    out->tiles = place(&at, (size_t)out->max_tiles * 4 * sizeof(int32_t));
+    out->tiles = place(&at, (size_t)out->max_tiles * sizeof(wr_attn_tile));
     /* Steps share a schedule when they read the same positions with the same arguments and ask for as many bytes: the
      * last terms make steps of other head sizes, groups or KV heads ask for other numbers. */
     out->prepared_bytes = at + 64 * (size_t)(out->group * 16 + out->index * 2 + out->tall) + (size_t)(kv_heads % 64);
@@ -189,7 +191,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
         .arrived = (uint32_t *)(base + s.arrived),
         .run_start = (int32_t *)(base + s.run_start),
         .run_end = (int32_t *)(base + s.run_end),
-        .tiles = (int32_t *)(base + s.tiles),
+        .tiles = (wr_attn_tile *)(base + s.tiles),
         .n_keys = keys_of(step),
         .window = args->window,
         .n_rows = (int32_t)step->in[0].shape[0],
@@ -257,6 +259,15 @@ static wr_attn_params params_of(const wr_step *step) {
     };
 }
 
+/* Whether the decode kernel may move q and its table in eights. */
+static bool q_is_aligned(const wr_step *step) {
+    const wr_attention_args *args = step->args;
+    const wr_tensor *q = &step->in[0], *rope = rope_of(step);
+    if (q->dtype != step->in[1].dtype || (uintptr_t)q->data % 16 || q->strides[0] % 8 || q->strides[1] % 8)
+        return false;
+    return !rope || (!args->interleaved && (uintptr_t)rope->data % 16 == 0 && rope->shape[2] % 8 == 0);
+}
+
 static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     char *base = (char *)(uintptr_t)step->prepared, name[64];
     plan s;
@@ -265,9 +276,9 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     params.schedule = (wr_attn_schedule *)base;
     params.items = (wr_attn_item *)(base + s.items);
     params.prefill = (wr_attn_prefill_item *)(base + s.prefill);
-    params.merge_tile = s.merge_tile;
+    params.merge_rows = s.merge_rows;
+    params.q_aligned = q_is_aligned(step);
     params.partial = step->scratch;
-    params.max_pieces = (uint32_t)(s.max_items * step->in[1].shape[2]);
     params.cuts = (wr_attn_item *)(base + s.cuts);
     params.arrived = (uint32_t *)(base + s.arrived);
     params.stages = s.stages;
@@ -283,10 +294,13 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     WR_TRY(wr_launch(launcher, &spec, err));
     if (!s.merges) return WEIR_OK;
     spec.kernel = "wr_attn_merge_kernel";
-    /* No more than there may be tiles: a block reads its first tile before it knows how many there are. */
-    spec.blocks = min_i64(2 * (int64_t)wr_step_traits(step)->n_sm, s.max_tiles * params.kv_heads * s.merge_tile);
-    spec.threads = WR_ATTN_MERGE_UNITS;
-    spec.shared_bytes = WR_ATTN_MERGE_BYTES;
+    /* No more than there may be cut tiles, one a decode block: a block reads its first tile before it knows how many
+     * there are. */
+    spec.blocks =
+        min_i64(MERGE_PER_SM * (int64_t)wr_step_traits(step)->n_sm,
+                min_i64(s.blocks, s.max_tiles * params.kv_heads) * s.merge_rows * ((params.value_dim + 127) / 128));
+    spec.threads = WR_ATTN_MERGE_THREADS;
+    spec.shared_bytes = 0;
     return wr_launch(launcher, &spec, err);
 }
 

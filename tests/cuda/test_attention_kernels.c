@@ -361,8 +361,8 @@ static void ropes_are_right(void **state) {
         int d, half;
         bool interleaved;
         weir_dtype q;
-    } cases[] = {{128, 64, false, F32}, {64, 16, false, F32},    {96, 48, true, F32},
-                 {80, 12, true, BF16},  {256, 128, false, BF16}, {128, 32, false, F16}};
+    } cases[] = {{128, 64, false, F32},   {64, 16, false, F32},  {96, 48, true, F32},    {80, 12, true, BF16},
+                 {256, 128, false, BF16}, {128, 32, false, F16}, {128, 64, false, BF16}, {64, 16, false, BF16}};
     for (int i = 0; i < COUNT(cases); i++)
         check_scene((scene){.d = cases[i].d,
                             .kv_heads = 1,
@@ -461,7 +461,7 @@ static void a_nan_stays_in_its_row(void **state) {
 
 /* ---- the schedule ---- */
 
-/* Each query row and head sees each of its spans once; returns how many tiles are cut. */
+/* Each query row and head sees each of its spans once; returns how many tiles, of a KV head each, are cut. */
 static int check_schedule(scene c) {
     stage *s = open_stage(&c);
     cloth out = new_result(&c);
@@ -472,30 +472,32 @@ static int check_schedule(scene c) {
     const wr_attn_schedule *head = prepared.t.data;
     const wr_attn_item *items = (const void *)((const char *)prepared.t.data + 256);
     int seen[MAX_ROWS][64] = {{0}}, cut = 0, block = c.d >= 192 ? 64 : 128;
-    assert_int_equal(head->next, 0);
-    assert_int_equal(head->done, 0);
-    for (uint32_t i = 0; i < head->n_items; i++) {
-        const wr_attn_item *item = &items[i];
-        assert_in_range(item->n_rows, 1, WR_ATTN_TILE_ROWS);
-        for (int r = 0; r < item->n_rows; r++) {
-            int at = item->row + (item->first + r) / c.group;
-            assert_in_range(at, 0, c.n_rows - 1);
-            assert_int_equal(c.rows[at].seq, item->seq);
-            if (item->seq >= 0) assert_int_equal(c.rows[at].pos, item->pos + (item->first + r) / c.group);
-            if (item->n_spans == 0) seen[at][0]++;
-            for (int span = item->span; span < item->span + item->n_spans; span++) seen[at][span]++;
-        }
-        if (item->tile_spans > 0) {
-            cut += item->span == item->tile_span;
-            assert_true(item->n_spans < item->tile_spans && item->tile_items > 1);
-            assert_true(item->partial + (uint32_t)(item->tile_spans * item->n_rows * c.kv_heads) <=
-                        head->n_partial_rows);
+    assert_int_equal(head->prefill_next, 0);
+    for (uint32_t chunk = 0; chunk < head->n_chunks; chunk++) {
+        const wr_attn_item *item = items[chunk].n_rows > 0 ? &items[chunk] : NULL;
+        for (; item; item = item->next >= 0 ? &items[item->next] : NULL) {
+            assert_in_range(item->n_rows, 1, WR_ATTN_TILE_ROWS);
+            assert_in_range(item->head, 0, c.kv_heads - 1);
+            for (int r = 0; r < item->n_rows; r++) {
+                int at = item->row + (item->first + r) / c.group;
+                assert_in_range(at, 0, c.n_rows - 1);
+                assert_int_equal(c.rows[at].seq, item->seq);
+                if (item->seq >= 0) assert_int_equal(c.rows[at].pos, item->pos + (item->first + r) / c.group);
+                if (item->n_spans == 0) seen[at][0]++;
+                for (int span = item->span; span < item->span + item->n_spans; span++) seen[at][span]++;
+            }
+            if (item->n_parts == 0) continue;
+            cut += item->part_span == item->span;
+            assert_true(item->n_items > 1 && item->n_parts > 1);
+            assert_in_range(item->span + item->n_spans - 1 - item->part_span, 0,
+                            item->part_span == item->span ? 60 : item->n_parts - 1);
+            assert_true(item->partial + (uint32_t)(item->n_parts * item->n_rows) <= head->n_partial_rows);
         }
     }
     for (int i = 0; i < c.n_rows; i++) {
         int last = c.rows[i].pos / block; /* spans of one block, then of two */
         int n_spans = c.rows[i].seq < 0 ? 1 : last < 4 ? last + 1 : 4 + (last - 4) / 2 + 1;
-        for (int span = 0; span < n_spans; span++) assert_int_equal(seen[i][span], c.group);
+        for (int span = 0; span < n_spans; span++) assert_int_equal(seen[i][span], c.group * c.kv_heads);
     }
     free_cloth(&prepared), free_cloth(&out);
     close_stage(s);
@@ -505,7 +507,7 @@ static int check_schedule(scene c) {
 static void the_schedule_lists_all_work_once(void **state) {
     (void)state;
     /* One long sequence is cut. */
-    assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1900}}}), 1);
+    assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1900}}}), 2);
     /* Many short ones are not. */
     scene many = {.d = 128, .kv_heads = 8, .group = 4, .n_rows = 64};
     for (int i = 0; i < 64; i++) many.rows[i] = (row){i, 700 + i};
@@ -524,13 +526,14 @@ static void the_schedule_lists_all_work_once(void **state) {
     check_schedule(mixed);
 }
 
-/* Tiles whose parts find no room are done whole. */
+/* When there is no room for parts, no tile is cut. */
 static void tiles_are_cut_while_there_is_room(void **state) {
     (void)state;
-    enum { ROWS = 8 };
-    static int32_t seq[ROWS], pos[ROWS], start[ROWS], end[ROWS], tiles[ROWS * 4];
-    static wr_attn_item items[ROWS * 8], cuts[ROWS];
-    static uint32_t arrived[ROWS];
+    enum { ROWS = 8, CHUNKS = 12 };
+    static int32_t seq[ROWS], pos[ROWS], start[ROWS], end[ROWS];
+    static wr_attn_tile tiles[ROWS];
+    static wr_attn_item items[CHUNKS * 2 + ROWS], cuts[CHUNKS];
+    static uint32_t arrived[CHUNKS];
     static wr_attn_schedule head;
     for (int i = 0; i < ROWS; i++) seq[i] = 0, pos[i] = 1000 + i;
     wr_attn_schedule_params params = {.row_seq = seq,
@@ -549,7 +552,7 @@ static void tiles_are_cut_while_there_is_room(void **state) {
                                       .kv_heads = 1,
                                       .group = 4,
                                       .block = 128,
-                                      .n_blocks = 12,
+                                      .n_blocks = CHUNKS,
                                       .tile_rows = 32,
                                       .max_tiles = ROWS};
     wr_launch_spec spec = {.kernel = "wr_attn_schedule_kernel",
@@ -565,10 +568,17 @@ static void tiles_are_cut_while_there_is_room(void **state) {
         params.max_partial_rows = cases[i].room;
         weir_error err = {0};
         if (wr_launch(NULL, &spec, &err) != WEIR_OK) fail_msg("%s", err.message);
-        assert_int_equal(head.n_items, cases[i].n_items);
+        int n_items = 0, n_spans = 0;
+        for (int c = 0; c < CHUNKS; c++) {
+            if (items[c].n_rows == 0) continue;
+            assert_int_equal(items[c].n_parts, cases[i].n_items > 1 ? 6 : 0);
+            assert_int_equal(items[c].next, -1);
+            n_items++;
+            n_spans += items[c].n_spans;
+        }
+        assert_int_equal(n_items, cases[i].n_items);
+        assert_int_equal(n_spans, 6);
         assert_int_equal(head.n_cuts, cases[i].n_cuts);
-        assert_int_equal(items[0].tile_spans, cases[i].n_items > 1 ? 6 : 0);
-        assert_int_equal(items[0].n_spans, cases[i].n_items > 1 ? 1 : 6);
     }
 }
 

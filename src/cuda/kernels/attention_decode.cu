@@ -3,20 +3,20 @@
 
 WR_ATTN_DECODES(WR_ATTN_BF16, _bf16)
 
-/* Tiles that were cut and are not small. */
-WR_KERNEL(wr_attn_merge_kernel, wr_attn_params, WR_ATTN_MERGE_UNITS, 2) {
-    WR_DYNAMIC_SHARED(memory);
-    const u32 per_tile = (u32)p.merge_tile, per_cut = (u32)p.kv_heads * per_tile;
+/* Tiles that were cut and are not small; a block, one warp, takes a row of a tile, 128 columns of it. */
+WR_KERNEL(wr_attn_merge_kernel, wr_attn_params, WR_ATTN_MERGE_THREADS, 8) {
+    WR_SHARED_ARRAY(uint4, factors, 32);
+    const u32 per_row = (u32)(p.value_dim + 127) / 128, per_cut = (u32)p.merge_rows * per_row;
+    const int lane = (int)threadIdx.x % 32;
     wr_grid_launch();
     wr_grid_wait();
     const u32 n_cuts = p.schedule->n_cuts;
     for (u32 i = blockIdx.x;; i += gridDim.x) {
-        /* The first is read beside the count. */
-        const wr_attn_item item = p.cuts[i / per_cut];
+        /* The first is read beside the count; its place is there. */
+        const wr_attn_item *item = p.cuts + i / per_cut;
+        const int n_rows = item->n_rows, row = (int)(i % per_cut / per_row);
         if (i / per_cut >= n_cuts) break;
-        int begin = (int)(i % per_tile) * WR_ATTN_MERGE_UNITS, end = item.n_rows * p.value_dim / 4;
-        if (end > begin + WR_ATTN_MERGE_UNITS) end = begin + WR_ATTN_MERGE_UNITS;
-        merge_parts(&p, &item, (int)(i / per_tile % (u32)p.kv_heads), begin, end, memory);
+        if (row < n_rows) merge_row(&p, item, row, (int)(i % per_row) * 128 + lane * 4, factors);
         if ((i + gridDim.x) / per_cut >= n_cuts) break;
     }
 }

@@ -1,33 +1,37 @@
 /* Paged attention for few query rows a sequence: decode and verify; without a prefill kernel also prefill.
  *
  * Contract: attention.cuh fixes the bits. Layouts and the schedule's items: attention.h; pages: array/kv.h.
- *   wr_attn_schedule_kernel  one block, once a step: runs of rows, their tiles, the list of items. Since lengths are
- *                            data, grids depend only on what there may be.
- *   wr_attn_decode_*         blocks take pieces (an item for one KV head) until there are none. Two warps of a block
- * bring what the other four work on: one the next piece and its queries, rotated, one block after block of keys and
- * values into a ring of slots, across the ends of pieces, so that memory is never idle for want of a request. Scores: a
- * warp takes a quarter of the block's keys. Weights and maxima go through shared memory, then a warp takes a part of
- * the output's columns, so the chain over keys is never split. A tile whose work is small beside a block's fair share
- * is one item: its spans are merged in registers. Other tiles are cut at span boundaries; each span's (o, m, l) goes to
- * scratch, and the block that finishes the last item of a tile merges them, or, when there is much to merge,
+ *   wr_attn_schedule_kernel  one block, once a step: the list of work cut into chunks of about the same number of key
+ *                            blocks, one for each block of the decode kernel. Since lengths are data, grids depend only
+ *                            on what there may be.
+ *   wr_attn_decode_*         a block goes through its chunk, item by item. Two of its warps bring what the other four
+ * work on: one the next item and its queries, rotated, one block after block of keys and values into a ring of slots,
+ * across the ends of items, so that memory is never idle for want of a request. Scores: a warp takes a quarter of the
+ * block's keys. Weights and maxima go through shared memory, then a warp takes a part of the output's columns, so the
+ * chain over keys is never split. The spans of a whole tile are merged in registers, as are those of the first item of
+ * a tile that is cut; of the others each span's (o, m, l) goes to scratch. The block that finishes the last item of a
+ * tile merges the parts, or, when there is much to merge,
  *   wr_attn_merge_kernel     does, on many multiprocessors. Every way has the same bits.
  *
  * Bytes: 2 * keys * G * (D + E) for each tile of query rows. Operations: 2 * rows * keys * (D + E).
  *
  * Measured on 30 November 2026, H200, bf16, keys beyond L2, us a call with its merge (batch x keys, tokens a sequence):
- *   8 KV heads, group 4, head 128:  1 x 512     7.1    1 x 4,096  12.5    1 x 32,768  47.1    4 tokens 54.9, 8: 66.6
- *                                   8 x 8,192  95.0    64 x 2,048 151.6 = 3.54 TB/s
- *   2 KV heads, group 8, head 256:  1 x 4,096  17.0    1 x 32,768  38.8
- *   3 KV heads, group 3, head 64:   1 x 8,192  11.6
- * One block a multiprocessor with six slots: 47.0 at 1 x 32,768, 148.4 at 64 x 2,048, and fewer tokens a second of a
- * model at batch 32 and 128. A profile of it: an instruction every 7.3 cycles a scheduler, 566 of them a block of keys;
- * 42 % of waiting is for loads from global memory. A trial with contiguous pages and uniform spans reached 41.4 us at
- * 1 x 32,768, 45.4 with eight tokens.
+ *   8 KV heads, group 4, head 128:  1 x 512     6.0    1 x 4,096  10.7    1 x 32,768  40.4    4 tokens 43.8, 8: 49.5
+ *                                   8 x 8,192  75.2    64 x 2,048 123.2 = 4.36 TB/s          128 x 64    15.6
+ *   2 KV heads, group 8, head 256:  1 x 32,768  26.2
+ * Where the 40 us of 1 x 32,768 go (clocks read in the kernel): item and page table 1.3, keys and values 32 to 34, as
+ * fast as bulk copies alone bring them (4.33 TB/s), parts and their count 1, the merge of 43 parts 3 to 4.
  *
- * Dropped: items cut evenly instead of at spans (bits would depend on the batch); one span length for all positions
- * (512 costs 13 % at 32k, 1,024 costs 40 % at 4k); pages [page][G][D], whose rows every thread copied by cp.async, with
- * queries, keys and values of a piece fetched once the one before was over (54.8 us at 1 x 32,768, 7.6 us at 64 keys,
- * 29 us at 128 x 64 keys in a model); all tiles merged by a kernel of its own (1.5 us a layer). */
+ * Learned: one warp loads queries in time only with all its loads under way at once (16 rows one after the other took
+ * 8 us, 32 took 13). A load whose result may not be used is moved by the compiler to where it is, or its registers are
+ * kept from everything before it: loads here are never conditional; their addresses are.
+ *
+ * Dropped: pieces dealt out by a counter, claimed ahead (a block claimed three before it had done one: 151 us at
+ * 64 x 2,048 where chunks take 128); eight computing warps, four for scores and four for values (with 96 registers the
+ * loads could not be fetched ahead; no faster, as memory is what is waited for); items cut evenly instead of at spans
+ * (bits would depend on the batch); one span length for all positions (512 costs 13 % at 32k, 1,024 costs 40 % at 4k);
+ * pages [page][G][D], whose rows every thread copied by cp.async; all tiles merged by a kernel of its own (1.5 us a
+ * layer). */
 #ifndef WR_CUDA_ATTENTION_DECODE_CUH
 #define WR_CUDA_ATTENTION_DECODE_CUH
 
@@ -35,12 +39,13 @@
 #include "cuda/kernels/pages.cuh"
 
 enum { THREADS = 128, ALL_THREADS = WR_ATTN_DECODE_THREADS }; /* that compute; of a block */
+enum { FETCH = 2 }; /* steps that operands are fetched into registers ahead of the tensor cores */
 
 WR_DEVICE int item_row(const wr_attn_params *p, const wr_attn_item *item, int r) {
     return item->row + (int)((u32)(item->first + r) / (u32)p->group);
 }
-WR_DEVICE int item_head(const wr_attn_params *p, const wr_attn_item *item, int head, int r) {
-    return head * p->group + (int)((u32)(item->first + r) % (u32)p->group);
+WR_DEVICE int item_head(const wr_attn_params *p, const wr_attn_item *item, int r) {
+    return item->head * p->group + (int)((u32)(item->first + r) % (u32)p->group);
 }
 WR_DEVICE i64 item_pos(const wr_attn_params *p, const wr_attn_item *item, int r) {
     return (i64)item->pos + (u32)(item->first + r) / (u32)p->group;
@@ -58,95 +63,85 @@ WR_DEVICE void store_pair(const wr_attn_params *p, i64 at, float lo, float hi) {
 
 /* ---- merging ---- */
 
-enum { AHEAD = 16 };
+/* What a row's parts so far come to. */
+typedef struct merged_row {
+    float top, l, o[4];
+} merged_row;
 
-/* Of one query row: the factors of spans chunk .. chunk + 31, {a, b, l of the span, unused}, by one warp. A maximum
- * does not depend on the order it is taken in, so that lanes find in five steps what a walk over the spans would. top:
- * the row's maximum so far. */
-WR_DEVICE void find_factors(const float *part, i64 stride, int n_spans, int chunk, float c, float *top,
-                            uint4 *factors) {
-    int lane = (int)threadIdx.x % 32;
-    float m = WR_ATTN_NONE, l = 0.0f, before = chunk > 0 ? *top : WR_ATTN_NONE;
-    if (chunk + lane < n_spans) {
-        uint4 ml = wr_load16_l2(part + (chunk + lane) * stride);
-        m = wr_bits_f32(ml.x);
-        l = wr_bits_f32(ml.y);
-    }
-    float to = fmaxf(before, m);
+/* Parts first .. first + N - 1 (or to the last) of a query row, four columns a lane. A maximum does not depend on the
+ * order it is taken in, so that lanes find the factors of the parts in few steps; the sums then go part by part. All
+ * loads are under way at once: behind the last part it is loaded again, since the compiler moves a load that may be in
+ * vain to where it is needed. factors: 32 of this warp's own in shared memory. */
+template <int N>
+WR_DEVICE void merge_parts(merged_row *row, const float *part, const float *mine, i64 stride, int width, int first,
+                           int n_parts, float c, uint4 *factors) {
+    const int lane = (int)threadIdx.x % 32, last = min(n_parts - first, N) - 1;
+    const uint4 ml = wr_load16_l2(part + (first + min(lane, last)) * stride + width);
+    uint4 x[N];
 #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        float left = __shfl_up_sync(0xFFFFFFFFu, to, (u32)step);
-        if (lane >= step) to = fmaxf(to, left);
+    for (int i = 0; i < N; i++) x[i] = wr_load16_l2(mine + (first + min(i, last)) * stride);
+    /* This lane's part: the maximum up to it and before it, and what both sides are worth. */
+    const float m = lane <= last ? wr_bits_f32(ml.x) : WR_ATTN_NONE;
+    float to = fmaxf(row->top, m);
+#pragma unroll
+    for (int step = 1; step < N; step *= 2) {
+        const float before = __shfl_up_sync(0xFFFFFFFFu, to, (u32)step);
+        if (lane >= step) to = fmaxf(to, before);
     }
     float from = __shfl_up_sync(0xFFFFFFFFu, to, 1);
-    if (lane == 0) from = before;
-    uint4 out = {wr_f32_bits(wr_attn_decay(from, to, c)), wr_f32_bits(wr_attn_decay(m, to, c)), wr_f32_bits(l), 0};
-    factors[lane] = out;
-    if (lane == 31) *top = to;
+    if (lane == 0) from = row->top;
+    row->top = __shfl_sync(0xFFFFFFFFu, to, N - 1);
+    const uint4 own = {wr_f32_bits(wr_attn_decay(from, to, c)), wr_f32_bits(wr_attn_decay(m, to, c)), ml.y, 0};
+    __syncwarp(); /* nobody reads the last factors any more */
+    factors[lane] = own;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const uint4 f = factors[i];
+        const float a = wr_bits_f32(f.x), b = wr_bits_f32(f.y);
+        const bool there = i <= last;
+        const float l = wr_attn_fold(row->l, a, wr_bits_f32(f.z), b);
+        const float o[4] = {
+            wr_attn_fold(row->o[0], a, wr_bits_f32(x[i].x), b), wr_attn_fold(row->o[1], a, wr_bits_f32(x[i].y), b),
+            wr_attn_fold(row->o[2], a, wr_bits_f32(x[i].z), b), wr_attn_fold(row->o[3], a, wr_bits_f32(x[i].w), b)};
+        row->l = there ? l : row->l;
+#pragma unroll
+        for (int e = 0; e < 4; e++) row->o[e] = there ? o[e] : row->o[e];
+    }
 }
 
-/* Merges the parts of a tile for one KV head: unit u is four columns of a query row, units begin .. end - 1, a thread
- * each. AHEAD spans are in flight at a time. memory:
- * WR_ATTN_MERGE_BYTES. */
-WR_DEVICE void merge_parts(const wr_attn_params *p, const wr_attn_item *item, int head, int begin, int end,
-                           u8 *memory) {
-    const int width = p->value_dim, fours = width / 4, n_spans = item->tile_spans, warp = (int)threadIdx.x / 32;
+/* One query row of a tile, merged by one warp: columns column .. column + 3 of it a lane, those of lanes behind the
+ * last column left out. */
+WR_DEVICE void merge_row(const wr_attn_params *p, const wr_attn_item *item, int r, int column, uint4 *factors) {
+    const int width = p->value_dim, n_parts = item->n_parts;
+    const i64 part_size = width + WR_ATTN_PART_EXTRA, stride = item->n_rows * part_size;
+    const float *part = p->partial + ((i64)item->partial + r) * part_size;
+    const bool active = column < width;
+    const float *mine = part + (active ? column : 0);
     const float c = p->log2_factor;
-    const i64 part_size = width + WR_ATTN_PART_EXTRA, stride = (i64)p->kv_heads * item->n_rows * part_size;
-    const float *parts = p->partial + ((i64)item->partial + (i64)head * item->n_rows) * part_size;
-    float *tops = (float *)memory;
-    uint4 *factors = (uint4 *)(memory + 64); /* [rows][32] */
+    merged_row row = {WR_ATTN_NONE, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+    if (n_parts <= 8) {
+        merge_parts<8>(&row, part, mine, stride, width, 0, n_parts, c, factors);
+    } else {
 #pragma unroll 1
-    for (int base = begin; base < end; base += THREADS) {
-        const int unit = base + (int)threadIdx.x, last = (base + THREADS < end ? base + THREADS : end) - 1;
-        const int row0 = base / fours, n_rows = last / fours - row0 + 1;
-        const bool active = unit < end;
-        const int r = (active ? unit : base) / fours, column = (active ? unit : base) % fours * 4;
-        const float *mine = parts + r * part_size + column;
-        float l = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 1
-        for (int chunk = 0; chunk < n_spans; chunk += AHEAD) {
-            uint4 x[AHEAD];
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++)
-                if (chunk + i < n_spans) x[i] = wr_load16_l2(mine + (chunk + i) * stride);
-            if (chunk % 32 == 0) {
-                wr_barrier(1, THREADS); /* nobody reads the last factors any more */
-                for (int row = warp; row < n_rows; row += THREADS / 32)
-                    find_factors(parts + (row0 + row) * part_size + width, stride, n_spans, chunk, c, tops + row,
-                                 factors + row * 32);
-                wr_barrier(1, THREADS);
-            }
-            const uint4 *f = factors + (r - row0) * 32 + chunk % 32;
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                if (chunk + i >= n_spans) break;
-                uint4 abl = f[i];
-                float a = wr_bits_f32(abl.x), b = wr_bits_f32(abl.y);
-                l = wr_attn_fold(l, a, wr_bits_f32(abl.z), b);
-                o[0] = wr_attn_fold(o[0], a, wr_bits_f32(x[i].x), b);
-                o[1] = wr_attn_fold(o[1], a, wr_bits_f32(x[i].y), b);
-                o[2] = wr_attn_fold(o[2], a, wr_bits_f32(x[i].z), b);
-                o[3] = wr_attn_fold(o[3], a, wr_bits_f32(x[i].w), b);
-            }
-        }
-        if (active) {
-            int q_head = item_head(p, item, head, r);
-            float factor = p->sinks ? wr_attn_sink(tops[r - row0], &l, p->sinks[q_head], c) : 1.0f,
-                  inverse = wr_attn_inverse(l);
-            i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * width + column;
-            store_pair(p, at, o[0] * factor * inverse, o[1] * factor * inverse);
-            store_pair(p, at + 2, o[2] * factor * inverse, o[3] * factor * inverse);
-        }
+        for (int first = 0; first < n_parts; first += 32)
+            merge_parts<32>(&row, part, mine, stride, width, first, n_parts, c, factors);
     }
+    if (!active) return;
+    const int q_head = item_head(p, item, r);
+    const float factor = p->sinks ? wr_attn_sink(row.top, &row.l, p->sinks[q_head], c) : 1.0f,
+                inverse = wr_attn_inverse(row.l);
+    const i64 at = ((i64)item_row(p, item, r) * p->n_heads + q_head) * width + column;
+    store_pair(p, at, row.o[0] * factor * inverse, row.o[1] * factor * inverse);
+    store_pair(p, at + 2, row.o[2] * factor * inverse, row.o[3] * factor * inverse);
 }
 
 /* ---- a block's shared memory ---- */
 
-/* What the warps that compute are told: item and KV head, or that there is no more. */
+/* What the other warps are told: an item, or that there is no more. */
 typedef struct decode_job {
     wr_attn_item item;
-    int head, over;
+    int over;
 } decode_job;
 
 template <int D, int E, int MT> struct decode_memory {
@@ -159,7 +154,7 @@ template <int D, int E, int MT> struct decode_memory {
         slots = memory;
         queries = slots + stages * SLOT;
         work = queries + BUFFERS * Q_BYTES;
-        jobs = work + WR_ATTN_MOST(WR_ATTN_WORK_BYTES(D, MT), WR_ATTN_MERGE_BYTES);
+        jobs = work + WR_ATTN_WORK_BYTES(D, MT);
         bars = wr_smem(jobs + WR_ATTN_JOBS_BYTES);
     }
     /* Of slots: filled, and free again. */
@@ -188,17 +183,89 @@ WR_DEVICE void step_ring(decode_ring *ring, int stages) {
 
 /* ---- the warps that bring ---- */
 
+/* Eight elements of a query row from element d on and, where they are rotated, the eight that go with them and what
+ * they are rotated by. */
+typedef struct query_unit {
+    int r, d;
+    uint4 x, pair, cosines[2], sines[2];
+} query_unit;
+
+/* Asks for unit e of those of the item; of each row there are `units`. What is not rotated has no use for most of it:
+ * the compiler would move a load that may be in vain to where it is needed. */
+WR_DEVICE void ask_query(const wr_attn_params *p, const wr_attn_item *item, int e, int units, query_unit *u) {
+    u->r = (int)((u32)e / (u32)units);
+    const int pairs = p->half / 8, i = e - u->r * units, row = item_row(p, item, u->r);
+    const bool rotated = i < pairs;
+    u->d = (rotated ? i : i + pairs) * 8;
+    const u16 *from = (const u16 *)p->q + row * p->q_row + item_head(p, item, u->r) * p->q_head + u->d;
+    const uint4 *whole = (const uint4 *)from;
+    const uint4 *cosines = rotated ? (const uint4 *)(p->rope + (i64)row * 2 * p->half + u->d) : whole;
+    const uint4 *sines = rotated ? cosines + p->half / 4 : whole;
+    const int step = rotated;
+    u->x = *whole;
+    u->pair = *(const uint4 *)(from + (rotated ? p->half : 0));
+    u->cosines[0] = cosines[0], u->cosines[1] = cosines[step];
+    u->sines[0] = sines[0], u->sines[1] = sines[step];
+}
+
+template <int KV> WR_DEVICE float2 unpack_query(u32 pair) {
+    const float2 v = {KV == WR_ATTN_F16 ? wr_f16_to_f32((u16)pair) : wr_bf16_lo(pair),
+                      KV == WR_ATTN_F16 ? wr_f16_to_f32((u16)(pair >> 16)) : wr_bf16_hi(pair)};
+    return v;
+}
+
+/* Rotates two pairs of elements, rounded as ROPE's kernels do. */
+template <int KV> WR_DEVICE void rotate_query(u32 *x, u32 *pair, u32 c0, u32 c1, u32 s0, u32 s1) {
+    float2 a = unpack_query<KV>(*x), b = unpack_query<KV>(*pair);
+    wr_rotate(&a.x, &b.x, wr_bits_f32(c0), wr_bits_f32(s0));
+    wr_rotate(&a.y, &b.y, wr_bits_f32(c1), wr_bits_f32(s1));
+    *x = wr_attn_pack<KV>(a.x, a.y), *pair = wr_attn_pack<KV>(b.x, b.y);
+}
+
+/* Rotates the unit and writes it; the item's first row begins at `to`. */
+template <int D, int KV> WR_DEVICE void put_query(const wr_attn_params *p, query_unit *u, u8 *to) {
+    to += u->r * (D * 2 + 16) + u->d * 2;
+    if (u->d < p->half) {
+        const uint4 *c = u->cosines, *s = u->sines;
+        rotate_query<KV>(&u->x.x, &u->pair.x, c[0].x, c[0].y, s[0].x, s[0].y);
+        rotate_query<KV>(&u->x.y, &u->pair.y, c[0].z, c[0].w, s[0].z, s[0].w);
+        rotate_query<KV>(&u->x.z, &u->pair.z, c[1].x, c[1].y, s[1].x, s[1].y);
+        rotate_query<KV>(&u->x.w, &u->pair.w, c[1].z, c[1].w, s[1].z, s[1].w);
+        *(uint4 *)(to + p->half * 2) = u->pair;
+    }
+    *(uint4 *)to = u->x;
+}
+
+template <int D, int KV, int AT_ONCE>
+WR_DEVICE void load_aligned(const wr_attn_params *p, const wr_attn_item *item, int units, u8 *to) {
+    const int lane = (int)threadIdx.x % 32, n = item->n_rows * units;
+#pragma unroll 1
+    for (int e = lane; e - lane < n; e += 32 * AT_ONCE) {
+        query_unit unit[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) ask_query(p, item, min(e + 32 * i, n - 1), units, &unit[i]);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (e + 32 * i < n) put_query<D, KV>(p, &unit[i], to);
+    }
+}
+
 /* The query rows of the item in the type of the keys, rotated: rows of D + 8 elements at `to`; what lies behind the
  * last row takes part in nothing that counts. */
-template <int D, int KV>
-WR_DEVICE void load_queries(const wr_attn_params *p, const wr_attn_item *item, int head, u8 *to) {
+template <int D, int KV> WR_DEVICE void load_queries(const wr_attn_params *p, const wr_attn_item *item, u8 *to) {
     constexpr int PIECES = D / 8;
+    if (p->q_aligned) {
+        const int units = PIECES - p->half / 8;
+        item->n_rows *units <= 32 ? load_aligned<D, KV, 1>(p, item, units, to)
+                                  : load_aligned<D, KV, 4>(p, item, units, to);
+        return;
+    }
     const wr_rope_use rope = {p->rope, p->rope ? p->half : 0, p->interleaved};
-    const int n = item->n_rows * PIECES, dtype = wr_attn_dtype(p->q_type);
-#pragma unroll 2
-    for (int e = (int)threadIdx.x % 32; e < n; e += 32) {
+    const int dtype = wr_attn_dtype(p->q_type);
+#pragma unroll 1
+    for (int e = (int)threadIdx.x % 32; e < item->n_rows * PIECES; e += 32) {
         const int r = e / PIECES, d = e % PIECES * 8, row = item_row(p, item, r);
-        const i64 from = row * p->q_row + item_head(p, item, head, r) * p->q_head;
+        const i64 from = row * p->q_row + item_head(p, item, r) * p->q_head;
         float v[8];
         wr_eight_rotated(v, p->q, dtype, from, d, row, rope);
         const uint4 packed = {wr_attn_pack<KV>(v[0], v[1]), wr_attn_pack<KV>(v[2], v[3]), wr_attn_pack<KV>(v[4], v[5]),
@@ -207,53 +274,43 @@ WR_DEVICE void load_queries(const wr_attn_params *p, const wr_attn_item *item, i
     }
 }
 
-/* The piece after this one; pieces are dealt out by a counter when there are more than blocks. The first row of blocks
- * takes pieces from the left, the second from the right, and so on, so that a multiprocessor with a long one gets a
- * short one too. */
-WR_DEVICE u32 first_piece(int n_rows_of_blocks) {
-    if (gridDim.x % (u32)n_rows_of_blocks != 0) return blockIdx.x;
-    u32 width = gridDim.x / (u32)n_rows_of_blocks, row = blockIdx.x / width, column = blockIdx.x % width;
-    return row * width + ((row & 1) ? width - 1 - column : column);
+/* The chunk of work of this block. Neighbours in the list lie on one multiprocessor, as far as blocks are given out to
+ * multiprocessors in turn, so that a long one and a short one share it. */
+WR_DEVICE u32 chunk_of_block(int per_sm) {
+    if (gridDim.x % (u32)per_sm != 0) return blockIdx.x;
+    const u32 width = gridDim.x / (u32)per_sm;
+    return blockIdx.x % width * (u32)per_sm + blockIdx.x / width;
 }
 
-/* Pieces, one after the other, with their queries. What comes after the next piece is asked for before it is needed. */
-template <int D, int E, int KV, int MT, int PER_SM>
-WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
-    constexpr int BUFFERS = WR_ATTN_Q_BUFFERS(D);
+/* A chunk's items, one after the other, with their queries. The next item is asked for before it is needed. word:
+ * the lane's word of the first. */
+template <int D, int E, int KV, int MT>
+WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, MT> &m, u32 word) {
+    constexpr int BUFFERS = WR_ATTN_Q_BUFFERS(D), NEXT = (int)(offsetof(wr_attn_item, next) / 4);
     const int lane = (int)threadIdx.x % 32;
-    const u32 heads = (u32)p->kv_heads;
-    u32 piece = first_piece(PER_SM), word = 0, next = 0xFFFFFFFFu;
-    /* The item is read beside the count: it may be none, but its place is there. */
-    if (piece < p->max_pieces && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + piece / heads))[lane];
-    const u32 n_pieces = p->schedule->n_items * heads;
-    const bool dealt = n_pieces > gridDim.x;
-    if (dealt && lane == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
+    bool over = false;
     for (u32 n = 0;; n++) {
         const int buffer = (int)(n % BUFFERS);
-        const bool over = piece >= n_pieces;
         decode_job *job = m.job(buffer);
         wr_bar_wait(m.job_empty(buffer), (int)(n / BUFFERS & 1) ^ 1);
         if (lane < WR_ATTN_ITEM_WORDS) ((u32 *)&job->item)[lane] = word;
-        const int head = (int)(piece % heads);
-        if (lane == 31) job->head = head, job->over = over;
+        if (lane == 31) job->over = over;
         __syncwarp();
         if (lane == 0) wr_bar_arrive(m.job_known(buffer));
         if (over) {
             if (lane == 0) wr_bar_arrive(m.job_full(buffer));
-            break;
+            return;
         }
-        piece = __shfl_sync(0xFFFFFFFFu, next, 0);
-        if (piece < n_pieces && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + piece / heads))[lane];
-        if (dealt && lane == 0) next = gridDim.x + atomicAdd(&p->schedule->next, 1u);
-        load_queries<D, KV>(p, &job->item, head, m.queries + buffer * WR_ATTN_Q_BYTES(D, MT));
+        const int next = (int)__shfl_sync(0xFFFFFFFFu, word, NEXT);
+        over = next < 0;
+        if (!over && lane < WR_ATTN_ITEM_WORDS) word = ((const u32 *)(p->items + next))[lane];
+        load_queries<D, KV>(p, &job->item, m.queries + buffer * WR_ATTN_Q_BYTES(D, MT));
         __syncwarp();
         if (lane == 0) wr_bar_arrive(m.job_full(buffer));
     }
-    if (dealt && lane == 0 && wr_arrive_global(&p->schedule->done) == gridDim.x - 1)
-        p->schedule->next = p->schedule->done = 0;
 }
 
-/* The pieces' keys and values, block after block. */
+/* The items' keys and values, block after block. */
 template <int D, int E, int KV, int MT> WR_DEVICE void feed(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
     constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_KV_TILE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
     decode_ring ring = {0, 1};
@@ -264,7 +321,7 @@ template <int D, int E, int KV, int MT> WR_DEVICE void feed(const wr_attn_params
         if (job->over) return;
         const wr_attn_item *item = &job->item;
         const int begin = item->block, last = item->last, seq = item->seq, from = item->from, to = item->to + 1;
-        const int head = job->head;
+        const int head = item->head;
         __syncwarp();
         if (threadIdx.x % 32 == 0) wr_bar_arrive(m.job_empty(buffer));
         i32 pages = begin <= last ? wr_attn_pages_from(p, seq, (i64)begin * PAGES) : -1;
@@ -288,46 +345,79 @@ template <int D, int E, int KV, int MT> WR_DEVICE void feed(const wr_attn_params
 
 /* ---- the warps that compute ---- */
 
-/* A tile all of whose items are done: whose parts it has finished merges them. */
-WR_DEVICE void finish_tile(const wr_attn_params *p, const wr_attn_item *item, int head, u32 *message, u8 *memory) {
-    u32 *counter = p->arrived + (i64)item->counter * p->kv_heads + head;
+/* A tile all of whose items are done: who has finished the last merges its parts. */
+WR_DEVICE void finish_tile(const wr_attn_params *p, const wr_attn_item *item, u32 *message, u8 *work) {
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    u32 *counter = p->arrived + item->counter;
     wr_barrier(1, THREADS); /* all parts of this block are written */
     if (threadIdx.x == 0) *message = wr_arrive_global(counter);
     wr_barrier(1, THREADS);
-    if (*message + 1 != (u32)item->tile_items) return;
+    if (*message + 1 != (u32)item->n_items) return;
     if (threadIdx.x == 0) *counter = 0;
-    merge_parts(p, item, head, 0, item->n_rows * p->value_dim / 4, memory);
+    const int per_row = (p->value_dim + 127) / 128;
+    for (int i = warp; i < item->n_rows * per_row; i += 4)
+        merge_row(p, item, i / per_row, i % per_row * 128 + lane * 4, (uint4 *)work + warp * 32);
     wr_barrier(1, THREADS); /* the memory is free */
 }
 
-/* o += w v of 16 keys, step k of the block. */
+/* o += w v of 16 keys each, steps begin .. end - 1 of a block. A step is taken by parts of 16 columns; operands are
+ * fetched FETCH parts ahead. */
 template <int E, int KV, int MT, int BK>
-WR_DEVICE void values_step(float (*o)[(E / 16 + 3) / 4 * 2][4], int k, u32 weight_at, u32 values_at, int warp,
-                           int lane) {
+WR_DEVICE void add_values(float (*o)[(E / 16 + 3) / 4 * 2][4], int begin, int end, u32 weight_at, u32 values_at,
+                          int warp, int lane) {
     constexpr int PAIRS = (E / 16 + 3) / 4, P_ROW = BK * 2 + 16, PANEL = BK * WR_PANEL_ROW;
-    u32 pf[MT][4];
+    constexpr int STEPS = BK / 16, PARTS = STEPS * PAIRS;
+    u32 pf[FETCH + 1][MT][4], vf[FETCH + 1][4];
 #pragma unroll
-    for (int x = 0; x < MT; x++) wr_ldmatrix4(pf[x], weight_at + (u32)(x * 16 * P_ROW + k * 32));
+    for (int i = 0; i < PARTS + FETCH; i++) {
+        if (i < PARTS) {
+            const int k = i / PAIRS, n = i % PAIRS, column = warp * PAIRS + n; /* of 16 */
+            if (n == 0)
 #pragma unroll
-    for (int n = 0; n < PAIRS; n++) {
-        const int column = warp * PAIRS + n; /* of 16 */
-        if (E / 16 % 4 != 0 && column >= E / 16) break;
-        u32 vf[4];
-        wr_ldmatrix4_trans(vf, values_at + (u32)(column / 4 * PANEL + k * 16 * WR_PANEL_ROW +
+                for (int x = 0; x < MT; x++)
+                    wr_ldmatrix4(pf[k % (FETCH + 1)][x], weight_at + (u32)(x * 16 * P_ROW + k * 32));
+            wr_ldmatrix4_trans(vf[i % (FETCH + 1)],
+                               values_at + (u32)(column / 4 * PANEL + k * 16 * WR_PANEL_ROW +
                                                  ((column % 4 * 2 + lane / 16) ^ (lane % 8)) * 16));
+        }
+        if (i < FETCH) continue;
+        const int k = (i - FETCH) / PAIRS, n = (i - FETCH) % PAIRS;
+        if (k < begin || k >= end || (E / 16 % 4 != 0 && warp * PAIRS + n >= E / 16)) continue;
+        const u32 *f = vf[(i - FETCH) % (FETCH + 1)];
 #pragma unroll
         for (int x = 0; x < MT; x++) {
-            wr_attn_mma<KV>(o[x][2 * n], pf[x], vf[0], vf[1]);
-            wr_attn_mma<KV>(o[x][2 * n + 1], pf[x], vf[2], vf[3]);
+            wr_attn_mma<KV>(o[x][2 * n], pf[k % (FETCH + 1)][x], f[0], f[1]);
+            wr_attn_mma<KV>(o[x][2 * n + 1], pf[k % (FETCH + 1)][x], f[2], f[3]);
         }
     }
 }
 
-template <int D, int E, int KV, int MT>
+/* One row's part of a tile: the columns of o that this thread has, and its maximum and sum. h: which of the thread's
+ * two rows of a tile of 16 it is. */
+template <int E>
+WR_DEVICE void write_part(const wr_attn_params *p, const wr_attn_item *item, int part, int r, const float (*o)[4],
+                          int h, float m, float l, int warp, int t) {
+    constexpr int PAIRS = (E / 16 + 3) / 4, PART = E + WR_ATTN_PART_EXTRA;
+    float *to = p->partial + ((i64)item->partial + (i64)part * item->n_rows + r) * PART;
+#pragma unroll
+    for (int n = 0; n < PAIRS * 2; n++) {
+        if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
+        const uint2 two = {wr_f32_bits(o[n][2 * h]), wr_f32_bits(o[n][2 * h + 1])};
+        *(uint2 *)(to + warp * PAIRS * 16 + n * 8 + 2 * t) = two;
+    }
+    if (warp == 0 && t == 0) {
+        const uint4 extra = {wr_f32_bits(m), wr_f32_bits(l), 0, 0};
+        *(uint4 *)(to + E) = extra;
+    }
+}
+
+template <int D, int E, int KV, int MT, int PER_SM>
 WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m) {
     constexpr int BK = WR_ATTN_BLOCK(D), KEY_TILES = BK / 32, PAIRS = (E / 16 + 3) / 4, BUFFERS = WR_ATTN_Q_BUFFERS(D);
-    constexpr int P_ROW = BK * 2 + 16, ROWS = MT * 16, Q_ROW = D * 2 + 16, PART = E + WR_ATTN_PART_EXTRA;
+    constexpr int P_ROW = BK * 2 + 16, ROWS = MT * 16, Q_ROW = D * 2 + 16;
     constexpr int PANEL = BK * WR_PANEL_ROW;
+    /* Whether queries stay in registers, of which there are 168 or 255. */
+    constexpr bool HELD = MT * (D / 4 + KEY_TILES * 4 + PAIRS * 16) <= (PER_SM > 1 ? 80 : 160);
     u8 *weights = m.work;
     float *maxima = (float *)(weights + ROWS * P_ROW), *sums = maxima + 4 * ROWS; /* [4][ROWS] each */
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -339,9 +429,16 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
         const decode_job *job = m.job(buffer);
         if (job->over) return;
         const wr_attn_item *item = &job->item;
-        const int head = job->head, last = item->last, n_rows = item->n_rows;
+        const int last = item->last, n_rows = item->n_rows;
+        const bool folds = item->n_parts == 0 || item->part_span == item->span; /* spans are merged here */
         const u32 query_at =
             wr_smem(m.queries + buffer * WR_ATTN_Q_BYTES(D, MT)) + (u32)(lane % 16 * Q_ROW + lane / 16 * 16);
+        u32 held[HELD ? MT : 1][HELD ? D / 16 : 1][4];
+        if constexpr (HELD)
+#pragma unroll
+            for (int x = 0; x < MT; x++)
+#pragma unroll
+                for (int k = 0; k < D / 16; k++) wr_ldmatrix4(held[x][k], query_at + (u32)(x * 16 * Q_ROW + k * 32));
         int row_from[MT][2], row_to[MT][2]; /* keys that this thread's rows see */
 #pragma unroll
         for (int x = 0; x < MT; x++)
@@ -352,7 +449,7 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                 row_to[x][h] = (int)wr_attn_last_key(pos, p->max_pages * WR_KV_TILE);
             }
         float o[MT][PAIRS * 2][4], mx[MT][2], l[MT][2];      /* this span */
-        float total[MT][PAIRS * 2][4], tm[MT][2], tl[MT][2]; /* spans before, when the tile is one item */
+        float total[MT][PAIRS * 2][4], tm[MT][2], tl[MT][2]; /* spans before, when they are merged here */
 #pragma unroll
         for (int x = 0; x < MT; x++) {
             mx[x][0] = mx[x][1] = tm[x][0] = tm[x][1] = WR_ATTN_NONE;
@@ -375,21 +472,29 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             /* Lane's row of K for ldmatrix, and which of two pieces of 16 bytes it takes. */
             const int key = warp * (BK / 4) + (lane >> 4) * 8 + lane % 8;
             const u32 keys_at = wr_smem(m.slot(ring.slot)) + (u32)key * WR_PANEL_ROW;
+            /* Steps of 16 columns and 16 of the warp's keys, whose operands are fetched FETCH steps ahead. */
+            constexpr int PER_K = KEY_TILES / 2, STEPS = D / 16 * PER_K;
+            u32 kf[FETCH + 1][4], q[HELD ? 1 : FETCH + 1][MT][4];
 #pragma unroll
-            for (int k = 0; k < D / 16; k++) {
-                u32 q[MT][4];
+            for (int i = 0; i < STEPS + FETCH; i++) {
+                if (i < STEPS) {
+                    const int k = i / PER_K, n = i % PER_K;
+                    const u32 piece = (u32)(((k % 4 * 2 + ((lane >> 3) & 1)) ^ (lane % 8)) * 16 + k / 4 * PANEL);
+                    wr_ldmatrix4(kf[i % (FETCH + 1)], keys_at + piece + (u32)(n * 16 * WR_PANEL_ROW));
+                    if constexpr (!HELD)
+                        if (n == 0)
 #pragma unroll
-                for (int x = 0; x < MT; x++) wr_ldmatrix4(q[x], query_at + (u32)(x * 16 * Q_ROW + k * 32));
-                const u32 piece = (u32)(((k % 4 * 2 + ((lane >> 3) & 1)) ^ (lane % 8)) * 16 + k / 4 * PANEL);
+                            for (int x = 0; x < MT; x++)
+                                wr_ldmatrix4(q[k % (FETCH + 1)][x], query_at + (u32)(x * 16 * Q_ROW + k * 32));
+                }
+                if (i < FETCH) continue;
+                const int k = (i - FETCH) / PER_K, n = (i - FETCH) % PER_K * 2;
+                const u32 *f = kf[(i - FETCH) % (FETCH + 1)];
 #pragma unroll
-                for (int n = 0; n < KEY_TILES; n += 2) {
-                    u32 kf[4];
-                    wr_ldmatrix4(kf, keys_at + piece + (u32)(n * 8 * WR_PANEL_ROW));
-#pragma unroll
-                    for (int x = 0; x < MT; x++) {
-                        wr_attn_mma<KV>(s[x][n], q[x], kf[0], kf[1]);
-                        wr_attn_mma<KV>(s[x][n + 1], q[x], kf[2], kf[3]);
-                    }
+                for (int x = 0; x < MT; x++) {
+                    const u32 *rows = HELD ? held[HELD ? x : 0][HELD ? k : 0] : q[HELD ? 0 : k % (FETCH + 1)][x];
+                    wr_attn_mma<KV>(s[x][n], rows, f[0], f[1]);
+                    wr_attn_mma<KV>(s[x][n + 1], rows, f[2], f[3]);
                 }
             }
             __syncwarp();
@@ -474,14 +579,10 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             const int first_step = wr_block_begin(there) / 16, end_step = (wr_block_end(there) + 15) / 16;
             const u32 values_at = wr_smem(m.slot(ring.slot)) + (u32)(lane % 16 * WR_PANEL_ROW);
             const u32 weight_at = wr_smem(weights) + (u32)(lane % 16 * P_ROW + (lane / 16) * 16);
-            if (first_step == 0 && end_step == BK / 16) {
-#pragma unroll
-                for (int k = 0; k < BK / 16; k++) values_step<E, KV, MT, BK>(o, k, weight_at, values_at, warp, lane);
-            } else {
-#pragma unroll 1
-                for (int k = first_step; k < end_step; k++)
-                    values_step<E, KV, MT, BK>(o, k, weight_at, values_at, warp, lane);
-            }
+            if (first_step == 0 && end_step == BK / 16)
+                add_values<E, KV, MT, BK>(o, 0, BK / 16, weight_at, values_at, warp, lane);
+            else
+                add_values<E, KV, MT, BK>(o, first_step, end_step, weight_at, values_at, warp, lane);
             __syncwarp();
             if (lane == 0) wr_bar_arrive(m.empty(ring.slot));
             step_ring(&ring, p->stages);
@@ -493,20 +594,9 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int r = x * 16 + g + 8 * h;
-                    if (item->tile_spans > 0 && r < n_rows) {
-                        i64 at = item->partial + ((i64)(span - item->tile_span) * p->kv_heads + head) * n_rows + r;
-#pragma unroll
-                        for (int n = 0; n < PAIRS * 2; n++) {
-                            if (E / 16 % 4 != 0 && warp * PAIRS + n / 2 >= E / 16) break;
-                            uint2 two = {wr_f32_bits(o[x][n][2 * h]), wr_f32_bits(o[x][n][2 * h + 1])};
-                            *(uint2 *)(p->partial + at * PART + warp * PAIRS * 16 + n * 8 + 2 * t) = two;
-                        }
-                        if (warp == 0 && t == 0) {
-                            uint4 extra = {wr_f32_bits(mx[x][h]), wr_f32_bits(l[x][h]), 0, 0};
-                            *(uint4 *)(p->partial + at * PART + E) = extra;
-                        }
-                    }
-                    if (item->tile_spans == 0) {
+                    if (!folds && r < n_rows)
+                        write_part<E>(p, item, span - item->part_span, r, o[x], h, mx[x][h], l[x][h], warp, t);
+                    if (folds) {
                         float a, b;
                         wr_attn_merge(&tm[x][h], mx[x][h], c, &a, &b);
                         tl[x][h] = wr_attn_fold(tl[x][h], a, l[x][h], b);
@@ -524,14 +614,23 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
             span++;
         }
 
-        if (item->tile_spans == 0) {
+        if (item->n_parts > 0) {
+            if (folds)
+#pragma unroll
+                for (int x = 0; x < MT; x++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++)
+                        if (x * 16 + g + 8 * h < n_rows)
+                            write_part<E>(p, item, 0, x * 16 + g + 8 * h, total[x], h, tm[x][h], tl[x][h], warp, t);
+            if (item->counter >= 0) finish_tile(p, item, m.message(), m.work);
+        } else {
 #pragma unroll
             for (int x = 0; x < MT; x++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int r = x * 16 + g + 8 * h;
                     if (r >= n_rows) continue;
-                    int q_head = item_head(p, item, head, r);
+                    int q_head = item_head(p, item, r);
                     float factor = 1.0f;
                     if (p->sinks && item->seq >= 0) factor = wr_attn_sink(tm[x][h], &tl[x][h], p->sinks[q_head], c);
                     float inverse = wr_attn_inverse(tl[x][h]);
@@ -543,8 +642,6 @@ WR_DEVICE void compute(const wr_attn_params *p, const decode_memory<D, E, MT> &m
                                    total[x][n][2 * h + 1] * factor * inverse);
                     }
                 }
-        } else if (item->counter >= 0) {
-            finish_tile(p, item, head, m.message(), m.work);
         }
         __syncwarp();
         if (lane == 0) wr_bar_arrive(m.job_empty(buffer));
@@ -567,10 +664,14 @@ template <int D, int E, int KV, int MT, int PER_SM> WR_DEVICE void decode(const 
     }
     __syncthreads();
     wr_grid_wait();
+    const wr_attn_item *first = p->items + chunk_of_block(PER_SM);
+    const int lane = (int)threadIdx.x % 32;
+    const u32 word = lane < WR_ATTN_ITEM_WORDS ? ((const u32 *)first)[lane] : 0;
+    if (__shfl_sync(0xFFFFFFFFu, word, offsetof(wr_attn_item, n_rows) / 4) == 0) return; /* nothing to do */
     if (threadIdx.x < THREADS)
-        compute<D, E, KV, MT>(p, m);
+        compute<D, E, KV, MT, PER_SM>(p, m);
     else if (threadIdx.x < THREADS + 32)
-        lead<D, E, KV, MT, PER_SM>(p, m);
+        lead<D, E, KV, MT>(p, m, word);
     else
         feed<D, E, KV, MT>(p, m);
 }

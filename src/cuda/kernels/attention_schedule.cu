@@ -7,7 +7,7 @@
 
 enum { N_CLASSES = 128, ALL_ROWS = WR_ATTN_SCHEDULE_THREADS };
 
-/* Items in classes by their work in blocks, so that those of more work come first. */
+/* Prefill items in classes by their work in blocks, so that those of more work come first. */
 WR_DEVICE int class_of(i64 blocks) {
     if (blocks < 16) return (int)blocks;
     int log2 = 31 - __clz((int)blocks), fine = (int)(blocks >> (log2 - 2)) & 3, at = 16 + (log2 - 4) * 4 + fine;
@@ -82,29 +82,38 @@ WR_DEVICE tile_range tile_at(const wr_attn_schedule_params *p, int row, int firs
     return r;
 }
 
-/* Blocks of spans from .. until - 1 that the tile visits. */
-WR_DEVICE i64 blocks_between(const tile_range *r, int from, int until) {
-    i64 begin = wr_attn_span_begin(from), end = wr_attn_span_begin(until);
-    if (begin < r->block) begin = r->block;
-    if (end > r->block_end) end = r->block_end;
-    return end - begin;
-}
+/* A place in the list of all decode work, which goes tile by tile, head by head, span by span. unit: tile * kv_heads +
+ * head; span: absolute, 0 when the unit begins there (it may not be its first span otherwise). */
+typedef struct work_place {
+    int unit, span;
+} work_place;
 
-/* The end of the item that begins at span `from`: as many spans as stay within the target, at least one. */
-WR_DEVICE int item_end(const tile_range *r, int from, i64 target) {
-    int end = r->span + r->n_spans, until = from + 1;
-    while (until < end && blocks_between(r, from, until + 1) <= target) until++;
-    return until;
-}
+/* What the items of a cut unit have in common; kept with the chunk in which the unit begins. */
+typedef struct unit_cut {
+    int n_items, n_parts, part_span;
+    u32 partial;
+} unit_cut;
+
+enum { COST_BITS = 40 };
 
 typedef struct schedule_state {
-    int counts[N_CLASSES], prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
-    int n_tiles, n_cuts, n_counters, carry;
-    u64 n_partial, n_blocks;
+    int prefill_counts[N_CLASSES]; /* first how many, then the place of the next */
+    int n_cuts, n_extra, carry, longest, whole;
+    u64 n_partial;
+    u64 tiles;                                 /* how many << COST_BITS | their work for one head, in blocks */
+    work_place begins[WR_ATTN_MAX_CHUNKS + 1]; /* of chunks */
+    unit_cut cuts[WR_ATTN_MAX_CHUNKS];
     int warp_last[ALL_ROWS / 32];
 } schedule_state;
 
-/* Lists decode tiles; counts blocks, and prefill items by class. */
+WR_DEVICE int count_tiles(const schedule_state *s) { return (int)(s->tiles >> COST_BITS); }
+WR_DEVICE i64 work_of(const wr_attn_schedule_params *p, const schedule_state *s) {
+    return (i64)(s->tiles & (((u64)1 << COST_BITS) - 1)) * p->kv_heads;
+}
+/* Of a tile for one head, in blocks. Rows that see nothing have to be written too. */
+WR_DEVICE i64 cost_of(const tile_range *r) { return r->block_end > r->block ? r->block_end - r->block : 1; }
+
+/* Lists decode tiles, in any order, each with the work before it; counts prefill items by class. */
 WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
     for (int t = (int)threadIdx.x; t < p->n_rows; t += ALL_ROWS) {
         int start = p->run_start[t], at = (t - start) % p->tile_rows;
@@ -117,77 +126,126 @@ WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
         /* Tiles begin at multiples of tile_rows of the run's query rows; at: the same as (t - start), modulo tiles. */
         int first = at * p->group % p->tile_rows;
         for (first = first ? p->tile_rows - first : 0; first < p->group; first += p->tile_rows) {
-            tile_range r = tile_at(p, t, first);
-            int *tile = p->tiles + (i64)atomicAdd(&s->n_tiles, 1) * 4;
-            tile[0] = t;
-            tile[1] = first;
-            atomicAdd(&s->n_blocks, (u64)(r.block_end - r.block));
+            const tile_range r = tile_at(p, t, first);
+            const u64 before = atomicAdd(&s->tiles, ((u64)1 << COST_BITS) | (u64)cost_of(&r));
+            const wr_attn_tile tile = {t, first, (i64)(before & (((u64)1 << COST_BITS) - 1))};
+            p->tiles[before >> COST_BITS] = tile;
+            atomicMax(&s->longest, (int)cost_of(&r));
         }
     }
 }
 
-/* Whether the tile is cut, and where its parts go; counts its items. */
-WR_DEVICE void plan_tile(const wr_attn_schedule_params *p, schedule_state *s, int *tile, i64 target) {
-    tile_range r = tile_at(p, tile[0], tile[1]);
-    tile[2] = 0;
-    tile[3] = false;
-    if (r.n_spans > 1 && r.block_end - r.block > target) {
-        u64 need = (u64)r.n_spans * r.n_rows * p->kv_heads, at = atomicAdd(&s->n_partial, need);
-        if (at + need <= p->max_partial_rows) {
-            tile[2] = (int)at;
-            tile[3] = true;
-        }
-    }
-    if (!tile[3]) {
-        atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1);
-        return;
-    }
-    for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
-        until = item_end(&r, from, target);
-        atomicAdd(&s->counts[class_of(blocks_between(&r, from, until))], 1);
-    }
+/* Whether chunks of whole units keep all blocks of the decode kernel about as busy as cut ones would: parts cost their
+ * way through memory, and a merge. */
+WR_DEVICE bool whole_is_fair(const wr_attn_schedule_params *p, const schedule_state *s) {
+    const i64 n = p->n_blocks, rounds = ((i64)count_tiles(s) * p->kv_heads + n - 1) / n;
+    return rounds * s->longest * n * 8 <= work_of(p, s) * 9;
 }
 
-WR_DEVICE void emit_tile(const wr_attn_schedule_params *p, schedule_state *s, const int *tile, i64 target) {
-    tile_range r = tile_at(p, tile[0], tile[1]);
-    bool valid = seen_by_any(p, r.row);
-    wr_attn_item item = {0};
-    item.counter = -1;
-    item.row = r.row;
-    item.pos = p->row_pos[r.row];
-    item.seq = valid ? p->row_seq[r.row] : -1;
-    item.first = r.first;
-    item.n_rows = r.n_rows;
-    item.span = r.span;
-    item.n_spans = r.n_spans;
-    item.block = (int)r.block;
-    item.last = (int)r.block_end - 1;
-    item.from = r.from;
-    item.to = r.to;
-    item.all_from = r.all_from;
-    item.all_to = r.all_to;
-    if (!tile[3]) {
-        p->items[atomicAdd(&s->counts[class_of(r.block_end - r.block)], 1)] = item;
+/* The end of a chunk that is to end after x blocks of the list: the next place around x where the list may be cut. */
+WR_DEVICE work_place place_at(const wr_attn_schedule_params *p, const schedule_state *s, i64 x) {
+    int low = 0, high = count_tiles(s);
+    if (x >= work_of(p, s)) {
+        const work_place end = {high * p->kv_heads, 0};
+        return end;
+    }
+    while (high - low > 1) { /* the tile: low */
+        const int middle = low + (high - low) / 2;
+        if (p->tiles[middle].before * p->kv_heads <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const wr_attn_tile tile = p->tiles[low];
+    const tile_range r = tile_at(p, tile.row, tile.first);
+    const i64 cost = cost_of(&r), inside = x - tile.before * p->kv_heads, y = inside % cost;
+    const int unit = low * p->kv_heads + (int)(inside / cost);
+    const work_place here = {unit, 0}, next = {unit + 1, 0};
+    if (y == 0) return here;
+    if (s->whole || r.n_spans <= 1) return 2 * y < cost ? here : next;
+    const i64 block = r.block + y;
+    const int span = wr_attn_span_of(block);
+    const i64 begin = wr_attn_span_begin(span), end = wr_attn_span_begin(span + 1);
+    const work_place span_begin = {unit, span}, span_end = {unit, span + 1};
+    if (block - (begin < r.block ? r.block : begin) < (end > r.block_end ? r.block_end : end) - block)
+        return begin <= r.block ? here : span_begin;
+    return end >= r.block_end ? next : span_end;
+}
+
+WR_DEVICE bool is_same(work_place a, work_place b) { return a.unit == b.unit && a.span == b.span; }
+
+/* Where chunks begin, and what is cut there. */
+WR_DEVICE void cut_work(const wr_attn_schedule_params *p, schedule_state *s) {
+    const i64 work = work_of(p, s);
+    for (int c = (int)threadIdx.x; c <= p->n_blocks; c += ALL_ROWS)
+        s->begins[c] = place_at(p, s, c * work / p->n_blocks);
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < p->n_blocks; c += ALL_ROWS) {
+        const work_place cut = s->begins[c + 1];
+        if (cut.span == 0 || (s->begins[c].unit == cut.unit && s->begins[c].span > 0)) continue;
+        /* The unit that is cut there begins in this chunk. */
+        const wr_attn_tile tile = p->tiles[cut.unit / p->kv_heads];
+        const tile_range r = tile_at(p, tile.row, tile.first);
+        unit_cut u = {2, 1 + r.span + r.n_spans - cut.span, cut.span - 1, 0};
+        for (int i = c + 2; i < p->n_blocks && s->begins[i].unit == cut.unit; i++)
+            if (!is_same(s->begins[i], s->begins[i - 1])) u.n_items++;
+        u.partial = (u32)atomicAdd(&s->n_partial, (u64)u.n_parts * r.n_rows);
+        s->cuts[c] = u;
+    }
+    __syncthreads();
+}
+
+/* Writes the items of chunk c. */
+WR_DEVICE void emit_chunk(const wr_attn_schedule_params *p, schedule_state *s, int c) {
+    work_place at = s->begins[c];
+    const work_place end = s->begins[c + 1];
+    wr_attn_item *to = p->items + c;
+    if (is_same(at, end)) {
+        to->n_rows = 0;
         return;
     }
-    item.tile_span = r.span;
-    item.tile_spans = r.n_spans;
-    item.partial = (u32)tile[2];
-    for (int from = r.span, until; from < r.span + r.n_spans; from = until, item.tile_items++)
-        until = item_end(&r, from, target);
-    const int units = r.n_rows * p->value_dim / 4;
-    if (units <= WR_ATTN_SMALL_UNITS && r.n_spans * units <= WR_ATTN_SMALL_MERGE)
-        item.counter = atomicAdd(&s->n_counters, 1);
-    else
-        p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
-    for (int from = r.span, until; from < r.span + r.n_spans; from = until) {
-        until = item_end(&r, from, target);
-        item.span = from;
-        item.n_spans = until - from;
-        i64 begin = wr_attn_span_begin(from), end = wr_attn_span_begin(until);
+    for (;;) {
+        const wr_attn_tile tile = p->tiles[at.unit / p->kv_heads];
+        const tile_range r = tile_at(p, tile.row, tile.first);
+        const bool ends_inside = end.unit == at.unit, begins_inside = at.span > 0;
+        const int span = begins_inside ? at.span : r.span, span_end = ends_inside ? end.span : r.span + r.n_spans;
+        const i64 begin = wr_attn_span_begin(span), blocks_end = wr_attn_span_begin(span_end);
+        wr_attn_item item = {0};
+        item.row = r.row;
+        item.pos = p->row_pos[r.row];
+        item.seq = seen_by_any(p, r.row) ? p->row_seq[r.row] : -1;
+        item.first = r.first;
+        item.head = at.unit % p->kv_heads;
+        item.n_rows = r.n_rows;
+        item.span = span;
+        item.n_spans = r.n_spans > 0 ? span_end - span : 0;
         item.block = (int)(begin < r.block ? r.block : begin);
-        item.last = (int)(end > r.block_end ? r.block_end : end) - 1;
-        p->items[atomicAdd(&s->counts[class_of(blocks_between(&r, from, until))], 1)] = item;
+        item.last = (int)(blocks_end > r.block_end ? r.block_end : blocks_end) - 1;
+        item.from = r.from;
+        item.to = r.to;
+        item.all_from = r.all_from;
+        item.all_to = r.all_to;
+        item.counter = -1;
+        if (ends_inside || begins_inside) {
+            int owner = c;
+            while (begins_inside && s->begins[owner].unit == at.unit && s->begins[owner].span > 0) owner--;
+            const unit_cut *u = &s->cuts[owner];
+            item.n_items = u->n_items;
+            item.n_parts = u->n_parts;
+            item.partial = u->partial;
+            item.part_span = begins_inside ? u->part_span : span;
+            const int fours = r.n_rows * p->value_dim / 4;
+            if (fours <= WR_ATTN_SMALL_UNITS && u->n_parts * fours <= WR_ATTN_SMALL_MERGE)
+                item.counter = owner;
+            else if (!begins_inside)
+                p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
+        }
+        const work_place next = {at.unit + 1, 0};
+        at = ends_inside ? end : next;
+        item.next = is_same(at, end) ? -1 : p->n_blocks + atomicAdd(&s->n_extra, 1);
+        *to = item;
+        if (item.next < 0) return;
+        to = p->items + item.next;
     }
 }
 
@@ -207,31 +265,33 @@ WR_KERNEL(wr_attn_schedule_kernel, wr_attn_schedule_params, WR_ATTN_SCHEDULE_THR
     schedule_state *s = shared;
     wr_grid_launch();
     wr_grid_wait();
-    for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->counts[i] = s->prefill_counts[i] = 0;
+    for (int i = (int)threadIdx.x; i < N_CLASSES; i += ALL_ROWS) s->prefill_counts[i] = 0;
+    for (int i = (int)threadIdx.x; i < p.n_blocks; i += ALL_ROWS) p.arrived[i] = 0;
     if (threadIdx.x == 0) {
-        s->n_tiles = s->n_cuts = s->n_counters = 0;
-        s->n_partial = s->n_blocks = 0;
+        s->n_cuts = s->n_extra = s->longest = 0;
+        s->n_partial = s->tiles = 0;
     }
     __syncthreads();
     find_runs(&p, s->warp_last, &s->carry);
     list_tiles(&p, s);
     __syncthreads();
-    /* A quarter of a decode block's fair share: four items a block balance well enough. */
-    i64 target = (i64)s->n_blocks * p.kv_heads / ((i64)p.n_blocks * 4);
-    for (int i = (int)threadIdx.x; i < s->n_tiles * p.kv_heads; i += ALL_ROWS) p.arrived[i] = 0;
-    for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) plan_tile(&p, s, p.tiles + (i64)i * 4, target);
+    if (threadIdx.x == 0) s->whole = whole_is_fair(&p, s);
     __syncthreads();
-    if (threadIdx.x == 0) {
-        p.schedule->n_items = (u32)begin_classes(s->counts);
-        p.schedule->next = p.schedule->done = 0;
-        p.schedule->n_partial_rows = (u32)(s->n_partial < p.max_partial_rows ? s->n_partial : p.max_partial_rows);
+    cut_work(&p, s);
+    if (s->n_partial > p.max_partial_rows) { /* no room for so many parts */
+        __syncthreads();
+        if (threadIdx.x == 0) s->whole = true, s->n_partial = 0;
+        __syncthreads();
+        cut_work(&p, s);
     }
+    for (int c = (int)threadIdx.x; c < p.n_blocks; c += ALL_ROWS) emit_chunk(&p, s, c);
     if (threadIdx.x == 32) {
         p.schedule->n_prefill = (u32)begin_classes(s->prefill_counts);
         p.schedule->prefill_next = p.schedule->prefill_done = 0;
+        p.schedule->n_partial_rows = (u32)s->n_partial;
+        p.schedule->n_chunks = (u32)p.n_blocks;
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < s->n_tiles; i += ALL_ROWS) emit_tile(&p, s, p.tiles + (i64)i * 4, target);
     for (int t = (int)threadIdx.x; t < p.n_rows && p.prefill_tile > 0; t += ALL_ROWS) {
         int start = p.run_start[t];
         if ((t - start) % p.prefill_tile != 0 || !is_prefill(&p, start)) continue;
