@@ -1,6 +1,7 @@
 /* Times kernels of the CUDA backend through the runtime and prints one JSON line a case:
  *
  *   bench_cuda [--quick] [linear | attention | prefill | nodes ...]      default: all
+ *   bench_cuda rows                                                      rows of linear have the same bits for any M
  *   bench_cuda linear=FORMAT,ROWS,COLS,M                                 one case
  *   bench_cuda attention=BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM       one case
  *
@@ -97,6 +98,12 @@ static const struct {
     {"q4_k", {WEIR_QUANT_Q4_K, 32, 4}, WEIR_DTYPE_F16},
     {"q6_k", {WEIR_QUANT_Q6_K, 16, 6}, WEIR_DTYPE_F16},
     {"bf16", {WEIR_QUANT_NONE, 0, 0}, WEIR_DTYPE_BF16},
+    {"affine2_g64", {WEIR_QUANT_AFFINE, 64, 2}, WEIR_DTYPE_BF16},
+    {"affine3_g64", {WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16},
+    {"affine5_g64", {WEIR_QUANT_AFFINE, 64, 5}, WEIR_DTYPE_BF16},
+    {"affine6_g64", {WEIR_QUANT_AFFINE, 64, 6}, WEIR_DTYPE_BF16},
+    {"affine4_g32", {WEIR_QUANT_AFFINE, 32, 4}, WEIR_DTYPE_BF16},
+    {"q8_0", {WEIR_QUANT_Q8_0, 32, 8}, WEIR_DTYPE_F16},
 };
 
 typedef struct pack_task {
@@ -192,6 +199,69 @@ static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols,
         for (int i = 0; i < n_x; i++) wr_buffer_release(x[i]);
     }
     for (int i = 0; i < n_copies; i++) wr_buffer_release(copies[i]);
+}
+
+/* Do rows of x have the same bits whatever their number? Prints how many numbers of y differ from those of 512 rows. */
+static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols) {
+    static const int64_t ms[] = {512, 1, 2, 3, 5, 6, 8, 9, 13, 16, 17, 32, 33, 64, 100, 128, 129, 300};
+    enum { N = sizeof ms / sizeof *ms };
+    weir_error err;
+    wr_linear_args a = {.quant = formats[f].quant,
+                        .weight_dtype = formats[f].dtype,
+                        .global_scale = 1,
+                        .experts = 1,
+                        .rows = rows,
+                        .cols = cols};
+    size_t bytes;
+    void *packed = random_weight(device, &a, &bytes);
+    wr_buffer *w, *x = random_floats(device, WEIR_DTYPE_BF16, ms[0] * cols, 1),
+                  *addend = random_floats(device, WEIR_DTYPE_F32, ms[0] * rows, 1);
+    check(wr_buffer_new_on(device, bytes, &w, &err), &err);
+    check(wr_buffer_write(w, packed, bytes, &err), &err);
+    free(packed);
+    for (int with_addend = 0; with_addend <= 1; with_addend++) {
+        weir_graph *g;
+        weir_array *y[N];
+        int64_t size = (int64_t)bytes, differ = 0, infinite = 0;
+        a.out_dtype = with_addend ? WEIR_DTYPE_F32 : WEIR_DTYPE_BF16;
+        check(weir_graph_new(device, &g, &err), &err);
+        for (int i = 0; i < N; i++) {
+            weir_array *data = a.packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
+                                        : wr_leaf(g, a.weight_dtype, 2, (int64_t[]){rows, cols}, NULL, 0, w);
+            weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){ms[i], cols}, NULL, 0, x);
+            y[i] = wr_linear(in, &a, data, NULL, NULL);
+            if (with_addend)
+                y[i] = weir_add(wr_leaf(g, WEIR_DTYPE_F32, 2, (int64_t[]){ms[i], rows}, NULL, 0, addend), y[i]);
+        }
+        check(weir_eval(y, N, &err), &err);
+        for (int i = 0; i < N; i++)
+            for (int64_t e = 0; e < ms[i] * rows; e++) {
+                if (with_addend) {
+                    float got = ((const float *)weir_array_data(y[i]))[e];
+                    differ += wr_f32_bits(got) != wr_f32_bits(((const float *)weir_array_data(y[0]))[e]);
+                    infinite += !isfinite(got);
+                } else {
+                    uint16_t got = ((const uint16_t *)weir_array_data(y[i]))[e];
+                    differ += got != ((const uint16_t *)weir_array_data(y[0]))[e];
+                    infinite += (got & 0x7f80) == 0x7f80;
+                }
+            }
+        printf("{\"bench\":\"linear_rows\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"addend\":%s,\"counts\":%d,"
+               "\"differ\":%lld,\"infinite\":%lld}\n",
+               formats[f].name, (long long)rows, (long long)cols, with_addend ? "true" : "false", (int)N,
+               (long long)differ, (long long)infinite);
+        fflush(stdout);
+        weir_graph_free(g);
+    }
+    wr_buffer_release(w);
+    wr_buffer_release(x);
+    wr_buffer_release(addend);
+}
+static void check_linears(weir_device *device) {
+    static const int64_t shapes[][2] = {{320, 4096}, {144, 14336}, {1000, 1536}, {2112, 1000}};
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (size_t s = 0; s < (quick ? 1 : sizeof shapes / sizeof *shapes); s++)
+            check_linear(device, (int)f, shapes[s][0], shapes[s][1]);
 }
 
 static void bench_linears(weir_device *device) {
@@ -371,6 +441,7 @@ int main(int argc, char **argv) {
     for (int i = all ? 0 : 1; i < (all ? 1 : argc); i++) {
         if (all || !strcmp(argv[i], "nodes")) bench_nodes(device);
         if (!all && !strncmp(argv[i], "linear=", 7)) bench_one_linear(device, argv[i] + 7);
+        if (!all && !strcmp(argv[i], "rows")) check_linears(device);
         if (all || !strcmp(argv[i], "linear")) bench_linears(device);
         if (all || !strcmp(argv[i], "attention")) bench_decode(device);
         if (all || !strcmp(argv[i], "prefill")) bench_prefill(device);

@@ -163,6 +163,7 @@ void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out
                              .slice_tiles = (int)wr_linear_slice_tiles(a->cols),
                              .tile_bytes = kind < WR_KIND_COUNT ? wr_linear_tile_bytes(kind) : 0,
                              .n_sm = traits->n_sm,
+                             .clusters = traits->hopper,
                              .shared_bytes = traits->shared_bytes};
 }
 

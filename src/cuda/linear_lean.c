@@ -5,8 +5,9 @@
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum { PART_BYTES = 8 * 20 * 4 };
+enum { PART_BYTES = 8 * 20 * 4, SLICE_BYTES = WR_LEAN_TILES * WR_TILE_COLS * 2 };
 
+/* Tiles read ahead, and warps of a block for up to 16 rows; 0: no kernels of this kind. */
 static int ahead_of(int kind) {
     switch (kind) {
 #define CASE(name, ahead, threads8, threads16)                                                                         \
@@ -16,49 +17,91 @@ static int ahead_of(int kind) {
     default: return 0;
     }
 }
+static int warps16_of(int kind) {
+    switch (kind) {
+#define CASE(name, ahead, threads8, threads16)                                                                         \
+    case WR_KIND_##name: return threads16 / 16;
+        WR_LINEAR_KINDS_OF_MODELS(CASE)
+#undef CASE
+    default: return 0;
+    }
+}
 
 static bool common(const wr_decode_shape *s) {
-    return ahead_of(s->kind) && s->m >= 1 && s->slice_tiles == WR_LEAN_TILES && s->k_tiles % WR_LEAN_TILES == 0 &&
-           s->slices > 0 && s->row_tiles > 0 && s->row_tiles < INT32_MAX / 64 && s->k_tiles < INT32_MAX / 64;
+    return ahead_of(s->kind) && s->m >= 1 && s->m <= (s->clusters ? 16 : 8) && s->slice_tiles == WR_LEAN_TILES &&
+           s->k_tiles % WR_LEAN_TILES == 0 && s->slices > 0 && s->row_tiles > 0 && s->row_tiles < INT32_MAX / 64 &&
+           s->k_tiles < INT32_MAX / 64;
+}
+static int most_warps(const wr_decode_shape *s, const wr_lean_plan *p, int64_t jobs) {
+    if (jobs) return WR_LEAN_GATHER_WARPS;
+    if (p->split) return WR_LEAN_SPLIT_WARPS;
+    return s->m > 8 ? warps16_of(s->kind) : WR_LEAN_WARPS;
+}
+/* Slices of x that a block keeps; warps and memory of a block; false: no kernel has this shape. */
+static bool complete(const wr_decode_shape *s, int64_t jobs, int64_t most_blocks, wr_lean_plan *p) {
+    int64_t width = s->m > 8 ? 2 : 1, split = p->split ? p->cluster : 1, kept = ceil_div(s->slices, split);
+    int64_t groups = ceil_div(s->row_tiles, p->tiles);
+    p->threads = 32 * p->tiles * p->takers;
+    p->blocks = most_blocks < groups ? most_blocks : groups;
+    int64_t buffers = p->split && groups <= p->blocks ? 1 : 2;
+    p->shared_bytes = (size_t)(WR_LEAN_BAR_BYTES + (s->m * (kept * SLICE_BYTES + 16) + 127) / 128 * 128 +
+                               buffers * ceil_div(p->tiles, split) * s->slices * width * PART_BYTES);
+    if (p->split)
+        p->blocks *= p->cluster;
+    else
+        p->blocks = ceil_div(p->blocks, p->cluster) * p->cluster;
+    bool whole = jobs || p->split || p->takers == s->slices; /* a warp of the others has one slice of a row tile */
+    uint64_t step = (uint64_t)(p->blocks * p->tiles) * (uint64_t)s->k_tiles * (uint64_t)s->tile_bytes;
+    return whole && kept <= WR_LEAN_SLICES && p->takers <= kept && p->threads <= 32 * most_warps(s, p, jobs) &&
+           p->tiles <= 15 && p->shared_bytes <= s->shared_bytes && most_blocks > 0 && step <= UINT32_MAX &&
+           (p->cluster == 1 || (s->clusters && !jobs && (p->split ? s->m <= 8 : s->m > 8))) && (s->m <= 8 || !jobs) &&
+           (!p->split || (p->cluster == 2 && s->slices > kept));
+}
+bool wr_linear_lean_shape(const wr_decode_shape *s, int64_t most, wr_lean_plan *p) {
+    return common(s) && complete(s, 0, most, p);
 }
 
 /* Bytes that the busiest multiprocessor has to bring, in units of a weight's: more if too few are on their way, and
- * what the rounds and x cost beside. */
+ * what the rounds, x and the exchange of sums cost beside. Fitted to an H200: about 33 KB a microsecond; x is not had
+ * for less than weights, unless two blocks bring it together. */
 static double cost_of(const wr_decode_shape *s, int64_t jobs, const wr_lean_plan *p, int64_t per_sm) {
-    int64_t warps = (int64_t)p->tiles * p->takers, groups = ceil_div(s->row_tiles, p->tiles);
-    int64_t rounds = ceil_div(groups, p->blocks), busy = ceil_div(jobs * p->blocks, s->n_sm);
-    int64_t at_once = busy < per_sm ? busy : per_sm, turns = ceil_div(s->slices, p->takers);
-    double bytes = (double)(busy * rounds * warps * turns * WR_LEAN_TILES * s->tile_bytes);
+    int64_t split = p->split ? p->cluster : 1, kept = ceil_div(s->slices, split), warps = p->threads / 32;
+    int64_t groups = ceil_div(s->row_tiles, p->tiles), streams = p->blocks / split;
+    int64_t rounds = ceil_div(groups, streams), busy = ceil_div(jobs * p->blocks, s->n_sm);
+    int64_t at_once = busy < per_sm ? busy : per_sm, turns = ceil_div(kept, p->takers);
+    double bytes = (double)(busy * rounds * p->tiles * kept * WR_LEAN_TILES * s->tile_bytes);
+    double uneven = (double)(turns * p->takers) / (double)kept; /* of which half is made up for by the memory */
     double few = 45e3 / (double)(at_once * warps * ahead_of(s->kind) * s->tile_bytes);
-    double x = 0.3 * (double)(busy * s->m * s->k_tiles * WR_TILE_COLS * 2);
-    return bytes * (few > 1 ? few : 1) + x + 6e3 * (double)rounds;
+    double x = (double)(busy * s->m * kept * SLICE_BYTES) * (!p->split && p->cluster > 1 ? 0.7 : 1);
+    return bytes * (few > 1 ? few : 1) * (0.5 + 0.5 * uneven) + x + (p->split ? 50e3 : 3e3) * (double)rounds;
+}
+
+static void consider(const wr_decode_shape *s, int64_t jobs, wr_lean_plan p, double *best, wr_lean_plan *out) {
+    int64_t warps = (int64_t)p.tiles * p.takers, most = most_warps(s, &p, jobs) / warps;
+    for (int64_t per_sm = p.cluster > 1 ? 1 : most; per_sm >= 1; per_sm--) {
+        int64_t blocks = ceil_div(per_sm * s->n_sm, jobs ? jobs : 1);
+        if (s->m > 1 && jobs && blocks < 8) blocks = 8; /* most of the possible jobs do not exist */
+        if (p.cluster > 1) blocks = p.split ? s->n_sm / 2 : s->n_sm / 2 * 2;
+        if (!complete(s, jobs, blocks, &p)) continue;
+        int64_t fit = (int64_t)((s->shared_bytes + 1024) / (p.shared_bytes + 1024));
+        if (per_sm > fit) continue;
+        double cost = cost_of(s, jobs ? jobs : 1, &p, per_sm);
+        if (cost >= *best) continue;
+        *best = cost;
+        *out = p;
+    }
 }
 
 bool wr_linear_lean_plan(const wr_decode_shape *s, int64_t jobs, wr_lean_plan *out) {
     double best = 1e300;
-    if (!common(s) || s->m > 8 || jobs < 0) return false;
-    int most_warps = jobs ? WR_LEAN_GATHER_WARPS : WR_LEAN_WARPS;
-    for (int takers = 1; takers <= s->slices && takers <= most_warps; takers++) {
-        for (int tiles = 1; tiles * takers <= most_warps && tiles <= 15; tiles++) {
-            if (tiles * takers < 4 && takers < s->slices) continue;
-            wr_lean_plan p = {.tiles = tiles, .takers = takers, .threads = 32 * tiles * takers};
-            int64_t groups = ceil_div(s->row_tiles, tiles);
-            p.shared_bytes = (size_t)(s->m * (s->k_tiles * WR_TILE_COLS + 8) * 2 + 127) / 128 * 128 +
-                             (size_t)(2 * tiles * s->slices * PART_BYTES);
-            if (p.shared_bytes > s->shared_bytes) continue;
-            int64_t most = most_warps / (tiles * takers);
-            int64_t fit = (int64_t)((s->shared_bytes + 1024) / (p.shared_bytes + 1024));
-            for (int64_t per_sm = most < fit ? most : fit; per_sm >= 1; per_sm--) {
-                int64_t blocks = ceil_div(per_sm * s->n_sm, jobs ? jobs : 1);
-                if (s->m > 1 && jobs && blocks < 8) blocks = 8; /* most of the possible jobs do not exist */
-                p.blocks = blocks < groups ? blocks : groups;
-                double cost = cost_of(s, jobs ? jobs : 1, &p, per_sm);
-                if (cost >= best) continue;
-                best = cost;
-                *out = p;
+    if (!common(s) || jobs < 0) return false;
+    for (int form = 0; form < 3; form++) /* by themselves, x brought by two blocks, slices spread over two */
+        for (int takers = 1; takers <= s->slices && takers <= WR_LEAN_WARPS; takers++)
+            for (int tiles = 1; tiles * takers <= WR_LEAN_WARPS; tiles++) {
+                if (tiles * takers < 4 && takers < s->slices) continue;
+                wr_lean_plan p = {.tiles = tiles, .takers = takers, .cluster = form ? 2 : 1, .split = form == 2};
+                consider(s, jobs, p, &best, out);
             }
-        }
-    }
     return best < 1e300;
 }
 
@@ -71,18 +114,26 @@ static weir_status launch(wr_linear_params *p, const wr_lean_plan *plan, const c
     snprintf(name, sizeof(name), "wr_linear_%s_%s", wr_linear_kind_name(p->kind), form);
     p->group_tiles = plan->tiles;
     p->chunk_slices = plan->takers;
-    p->units = (int32_t)(plan->tiles * p->slices);
-    p->warps = plan->tiles * plan->takers;
+    p->chunks = plan->cluster;
+    p->warps = plan->threads / 32;
     p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
-    p->stride = p->job_blocks = (int32_t)plan->blocks;
+    p->stride = (int32_t)(plan->split ? plan->blocks / plan->cluster : plan->blocks);
+    p->job_blocks = (int32_t)plan->blocks;
+    p->row_step = p->stride * plan->tiles;
+    p->row_step_bytes = (uint32_t)(p->row_step * p->k_tiles * wr_linear_tile_bytes(p->kind));
     p->unscale = wr_linear_kind_unscale(p->kind);
     wr_launch_spec spec = {.kernel = name,
                            .blocks = plan->blocks * jobs,
+                           .cluster = plan->cluster > 1 ? plan->cluster : 0,
                            .threads = plan->threads,
                            .shared_bytes = plan->shared_bytes,
                            .params = p,
                            .params_bytes = sizeof(*p)};
     return wr_launch(launcher, &spec, err);
+}
+static const char *form_of(const wr_lean_plan *plan, int64_t m) {
+    if (plan->split) return "split";
+    return m > 8 ? "lean16" : "lean";
 }
 
 weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool *done, wr_launcher *launcher,
@@ -91,7 +142,13 @@ weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool
     wr_lean_plan plan;
     wr_linear_decode_shape(step, p->m, &shape);
     *done = wr_linear_lean_plan(&shape, 0, &plan);
-    return *done ? launch(p, &plan, "lean", 1, launcher, err) : WEIR_OK;
+    return *done ? launch(p, &plan, form_of(&plan, p->m), 1, launcher, err) : WEIR_OK;
+}
+weir_status wr_linear_lean_launch_plan(const wr_step *step, const wr_lean_plan *plan, wr_launcher *launcher,
+                                       weir_error *err) {
+    wr_linear_params p;
+    wr_linear_params_of(step, step->op == WR_OP_LINEAR ? 1 : 2, &p);
+    return launch(&p, plan, form_of(plan, p.m), 1, launcher, err);
 }
 
 weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,

@@ -14,6 +14,7 @@ typedef struct wr_decode_shape {
     int n_sm;
     size_t shared_bytes;
     bool force_direct, force_spread; /* consider only one way to add the slices (tests, GATHER_LINEAR) */
+    bool clusters;                   /* the card and the build have kernels of clusters */
 } wr_decode_shape;
 
 typedef struct wr_decode_plan {
@@ -30,7 +31,9 @@ void wr_linear_decode_shape(const wr_step *step, int64_t m, wr_decode_shape *out
 
 /* Of kernels/linear_lean.cu. */
 typedef struct wr_lean_plan {
-    int tiles, takers; /* row tiles of a block at once; warps of each, which share its slices */
+    int tiles, takers; /* row tiles of a block (split: of a cluster) at once; warps of a block for each */
+    int cluster;       /* blocks that share x (1: none does), or, split, the slices */
+    bool split;
     int threads;
     int64_t blocks; /* of a job */
     size_t shared_bytes;
@@ -38,6 +41,11 @@ typedef struct wr_lean_plan {
 
 /* False: no such kernel can serve it. jobs: of GATHER_LINEAR, of at most m rows; LINEAR: 0. */
 bool wr_linear_lean_plan(const wr_decode_shape *shape, int64_t jobs, wr_lean_plan *out);
+/* The plan of one given way to share a LINEAR (tiles, takers, cluster, split); blocks or clusters: the most there are.
+ */
+bool wr_linear_lean_shape(const wr_decode_shape *shape, int64_t most, wr_lean_plan *plan);
+weir_status wr_linear_lean_launch_plan(const wr_step *step, const wr_lean_plan *plan, wr_launcher *launcher,
+                                       weir_error *err);
 
 /* Launch them where they serve; *done says whether. The rows of p (its x, y, m) are one launch's. */
 weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool *done, wr_launcher *launcher,

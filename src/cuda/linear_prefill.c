@@ -36,7 +36,7 @@ static layout layout_of(const wr_prefill_plan *p, size_t tile_bytes) {
     size_t others = (groups * (size_t)p->cluster - 1) * halves, weight_stages = groups * (size_t)p->weight_stages;
     at.weights = groups * (size_t)p->stages * WR_PREFILL_TOKEN_K_TILES(tokens) * tokens * 128;
     at.turn = at.weights + weight_stages * 4 * halves * (size_t)p->chunk * tile_bytes;
-    at.sums = at.turn + halves * WR_PREFILL_CHUNK * WR_PREFILL_PITCH * sizeof(float);
+    at.sums = at.turn + halves * WR_PREFILL_TURN_BYTES(tokens);
     at.bars = at.sums + others * 64 * tokens * sizeof(float);
     at.end = at.bars + 16 * (groups * (size_t)p->stages + weight_stages + others);
     return at;
@@ -207,12 +207,11 @@ static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
 static bool for_decode(const wr_step *step, int64_t m) {
     const wr_linear_args *a = step->args;
     if (!built(wr_linear_kind(a), 16)) return m < WR_PREFILL_MIN_ROWS;
-    if (m >= WR_PREFILL_MIN_NARROW) return false;
     wr_decode_shape shape;
     wr_lean_plan lean;
     wr_linear_decode_shape(step, m, &shape);
-    return 2 * m * shape.k_tiles * WR_TILE_COLS * 2 <= (int64_t)shape.shared_bytes ||
-           wr_linear_lean_plan(&shape, 0, &lean);
+    if (wr_linear_lean_plan(&shape, 0, &lean)) return true;
+    return m < WR_PREFILL_MIN_NARROW && 2 * m * shape.k_tiles * WR_TILE_COLS * 2 <= (int64_t)shape.shared_bytes;
 }
 
 bool wr_linear_prefill_fits(const wr_step *step) {

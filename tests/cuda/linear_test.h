@@ -131,6 +131,7 @@ typedef struct call {
     bool packed;
     const char *row;              /* of the table */
     const wr_decode_plan *plan;   /* forced on the decode row, or NULL */
+    const wr_lean_plan *lean;     /* likewise */
     const wr_cuda_traits *device; /* NULL: wr_emulate_traits() */
 } call;
 
@@ -162,7 +163,9 @@ static inline bool run_call(const call *c, const cloth *y) {
     memset(scratch, POISON, (bytes + 511) / 256 * 256);
     step.scratch = scratch;
     weir_error err = {0};
-    weir_status status = c->plan ? wr_linear_decode_launch(&step, c->plan, NULL, &err) : row->launch(&step, NULL, &err);
+    weir_status status = c->plan   ? wr_linear_decode_launch(&step, c->plan, NULL, &err)
+                         : c->lean ? wr_linear_lean_launch_plan(&step, c->lean, NULL, &err)
+                                   : row->launch(&step, NULL, &err);
     if (status != WEIR_OK) fail_msg("%s: %s", wr_ops[c->op].name, err.message);
     for (size_t i = bytes; i < (bytes + 511) / 256 * 256; i++) assert_int_equal(scratch[i], POISON);
     free(scratch);

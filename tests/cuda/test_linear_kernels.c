@@ -164,6 +164,57 @@ static void no_plan_changes_a_bit(void **state) {
     }
 }
 
+/* Blocks by themselves, blocks that bring x together, and slices spread over clusters: with row tiles that some warps,
+ * and with a padded cluster a whole block, do not have; rows of x that can be copied in bulk, and others. */
+static void no_lean_plan_changes_a_bit(void **state) {
+    (void)state;
+    static const struct {
+        int tiles, takers, cluster, split, most;
+    } plans[] = {{1, 7, 1, 0, 3}, {2, 7, 1, 0, 2}, {1, 7, 2, 0, 5}, {2, 7, 2, 0, 3}, {2, 7, 2, 0, 2},
+                 {4, 3, 2, 1, 1}, {3, 2, 2, 1, 2}, {2, 1, 2, 1, 3}, {1, 4, 2, 1, 2}, {5, 4, 2, 1, 1}};
+    static const int picks[] = {0, 2, 6, 27, 36}; /* bf16, 4 bits, 8 bits, nvfp4, q4_k */
+    for (int i = 0; i < COUNT(picks); i++) {
+        weight w = new_weight(formats[picks[i]], 1, 100, 3584, 0.01f, 1);
+        for (int t = 0; t < 2; t++) {
+            cloth x = tokens(t ? F32 : BF16, 16, w.args.cols, 0, 8), want = outputs(BF16, 16, 100);
+            linear(&w, &x, true, "ref", NULL, &want);
+            for (int k = 0; k < COUNT(plans); k++)
+                for (int64_t m = t ? 7 : 1; m <= 16; m += 1 + (m + 5) % 8) {
+                    cloth xm = head(&x, m), wm = head(&want, m), y = outputs(BF16, m, 100);
+                    wr_lean_plan plan = {.tiles = plans[k].tiles,
+                                         .takers = plans[k].takers,
+                                         .cluster = plans[k].cluster,
+                                         .split = plans[k].split};
+                    int kind = wr_linear_kind(&w.args);
+                    wr_decode_shape shape = {.kind = kind,
+                                             .m = m,
+                                             .row_tiles = 7,
+                                             .k_tiles = 56,
+                                             .slices = 7,
+                                             .slice_tiles = 8,
+                                             .tile_bytes = wr_linear_tile_bytes(kind),
+                                             .n_sm = 132,
+                                             .clusters = true,
+                                             .shared_bytes = 227 << 10};
+                    bool fits = wr_linear_lean_shape(&shape, plans[k].most, &plan);
+                    assert_int_equal(fits, plan.cluster == 1 || plan.split == (m <= 8));
+                    if (!fits) {
+                        free_cloth(&y);
+                        continue;
+                    }
+                    call c = {
+                        .op = WR_OP_LINEAR, .first = &xm.t, .w = &w, .packed = true, .row = "decode", .lean = &plan};
+                    assert_true(run_call(&c, &y));
+                    check_equal(&y, &wm, wr_linear_kind_name(kind));
+                    free_cloth(&y);
+                }
+            free_cloth(&x);
+            free_cloth(&want);
+        }
+        free_weight(&w);
+    }
+}
+
 static void a_row_does_not_depend_on_its_neighbours(void **state) {
     (void)state;
     weight w = new_weight(formats[2], 1, 48, 1280, 0.01f, 1);
@@ -414,6 +465,13 @@ static void plans_fit_the_card(void **state) {
                 assert_true(p.shared_bytes <= s.shared_bytes && p.blocks >= 1 && p.blocks % p.chunks == 0);
                 assert_true((int64_t)p.chunk_slices * p.chunks >= s.slices);
                 assert_true(p.chunks == 1 || (p.chunks - 1) * p.chunk_slices < s.slices);
+                wr_lean_plan lean;
+                s.clusters = shared[i % 3] > 200 << 10;
+                if (m > 16 || !wr_linear_lean_plan(&s, 0, &lean)) continue;
+                assert_true(lean.shared_bytes <= s.shared_bytes && lean.threads == 32 * lean.tiles * lean.takers);
+                assert_true(lean.threads <= 32 * WR_LEAN_WARPS && lean.blocks >= 1 && lean.blocks <= 24 * s.n_sm);
+                assert_true(lean.blocks % lean.cluster == 0 && (lean.cluster == 1 || s.clusters));
+                assert_true(lean.split ? m <= 8 : lean.takers == s.slices);
             }
 }
 
@@ -424,6 +482,7 @@ int main(void) {
         cmocka_unit_test(published_weights_have_the_bits_of_packed_ones),
         cmocka_unit_test(every_format_agrees_with_the_cpu),
         cmocka_unit_test(no_plan_changes_a_bit),
+        cmocka_unit_test(no_lean_plan_changes_a_bit),
         cmocka_unit_test(a_row_does_not_depend_on_its_neighbours),
         cmocka_unit_test(odd_sizes_alignments_and_dtypes_are_served),
         cmocka_unit_test(f32_weights_are_multiplied_in_f32),

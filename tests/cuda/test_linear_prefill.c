@@ -212,6 +212,45 @@ static void every_tile_shape_has_the_bits_of_the_chain(void **state) {
     assert_int_equal(ran, COUNT(sizes) * 58); /* of 72, those whose sums and stages fit in a block's memory */
 }
 
+/* Tiles of 128 tokens over whole slices of 8 k tiles are a pipeline of their own; y of bf16 leaves by bulk copies where
+ * all 64 rows of a warpgroup are there, everything else number by number or four at a time. */
+static void whole_slices_and_all_ways_out_have_the_bits_of_the_reference(void **state) {
+    (void)state;
+    static const format kinds[] = {{{WEIR_QUANT_NONE, 0, 0}, WEIR_DTYPE_BF16},
+                                   {{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16},
+                                   {{WEIR_QUANT_AFFINE, 64, 8}, WEIR_DTYPE_BF16}};
+    static const weir_dtype dtypes[] = {WEIR_DTYPE_BF16, WEIR_DTYPE_F32, WEIR_DTYPE_F16};
+    static const int64_t rows[] = {200, 320, 99};
+    for (int i = 0; i < COUNT(kinds) * COUNT(rows); i++) {
+        int64_t m = 150, n = rows[i % COUNT(rows)], cols = 1536;
+        weight w = new_weight(kinds[i / COUNT(rows)], n, cols, 7);
+        cloth x = tokens(WEIR_DTYPE_BF16, m, cols, 0, 11), sum = new_output(WEIR_DTYPE_F32, 2, (int64_t[]){m, n}, 0);
+        run_reference(&w, &x.t, &sum);
+        for (int d = 0; d < 6; d++) {
+            weir_dtype dtype = dtypes[d / 2];
+            cloth addend = tokens(dtype, m, n, 0, 3), want = new_output(dtype, 2, (int64_t[]){m, n}, 0);
+            for (int64_t e = 0; e < m * n; e++)
+                put_float(&want.t, e, get_float(&sum.t, e) + (d % 2 ? get_float(&addend.t, e) : 0));
+            for (int shape = 0; shape < 4; shape++) {
+                wr_cuda_traits few = *wr_emulate_traits();
+                few.n_sm = 1 + shape;
+                wr_prefill_plan plan;
+                cloth got = new_output(dtype, 2, (int64_t[]){m, n}, 0);
+                assert_true(
+                    wr_linear_prefill_shape(shape < 3 ? 128 : 64, 1 + shape % 2, 1, 1, m, n, w.kind, &few, &plan));
+                run_add(&w, &x.t, d % 2 ? &addend.t : NULL, &plan, &got);
+                check_equal(&got, &want, weir_dtype_name(dtype));
+                free_cloth(&got);
+            }
+            free_cloth(&want);
+            free_cloth(&addend);
+        }
+        free_cloth(&x);
+        free_cloth(&sum);
+        free_weight(&w);
+    }
+}
+
 static void a_ring_of_few_stages_gives_the_same_bits(void **state) {
     (void)state;
     weight w = new_weight(dense, 200, 1600, 5);
@@ -497,18 +536,21 @@ static void steps_of_others_are_refused(void **state) {
     free_weight(&w);
 }
 
-/* 8 rows of 14,336 columns do not fit in a block's memory, 6 do. Weights without tiles of 16 tokens: from 17 rows on.
- */
+/* Up to 16 rows are the decode tiers' where slices have 8 k tiles and x, or the cluster's share of it, fits in a
+ * block's memory; others of 9 rows and more have tiles of 16 tokens. Weights without these: from 17 rows on. */
 static void few_rows_are_taken_where_the_decode_tiers_cannot_hold_them(void **state) {
     (void)state;
     static const struct {
         format f;
         int64_t m, cols;
         bool taken;
-    } cases[] = {{{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 14336, true},
-                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 6, 14336, false},
-                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 4096, false},
-                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 9, 4096, true},
+    } cases[] = {{{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 14336, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 9, 14336, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 28672, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 16, 4096, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 17, 4096, true},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 8, 4160, false},
+                 {{{WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16}, 9, 4160, true},
                  {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 8, 14336, false},
                  {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 16, 4096, false},
                  {{{WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16}, 17, 4096, true}};
@@ -528,6 +570,7 @@ static void few_rows_are_taken_where_the_decode_tiers_cannot_hold_them(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_shape_has_the_bits_of_the_chain),
+        cmocka_unit_test(whole_slices_and_all_ways_out_have_the_bits_of_the_reference),
         cmocka_unit_test(a_ring_of_few_stages_gives_the_same_bits),
         cmocka_unit_test(every_kind_of_weight_is_near_the_truth_and_equal_to_the_reference_row),
         cmocka_unit_test(inputs_and_outputs_have_every_float_type_and_any_alignment),

@@ -20,8 +20,42 @@ WR_DEVICE void wr_cluster_store16(u32 to, float4 v, u32 bar) {
                  "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(bar)
                  : "memory");
 }
+/* One number; wr_cluster_arrive and wr_cluster_wait make it seen. */
+WR_DEVICE void wr_cluster_store4(u32 to, float v) {
+    asm volatile("st.shared::cluster.f32 [%0],%1;" ::"r"(to), "f"(v) : "memory");
+}
+/* Tells another block that this thread has read what that block may now overwrite by asynchronous stores; it makes no
+ * write of this thread seen there. The release that PTX arrives with by default waits for all that the thread has under
+ * way in the whole memory, which took 2 us of a matrix product's 15. */
 WR_DEVICE void wr_cluster_bar_arrive(u32 bar) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _,[%0];" ::"r"(bar) : "memory");
+    asm volatile("fence.acq_rel.cta;mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _,[%0];" ::"r"(bar) : "memory");
+}
+/* A bulk copy (wr_bulk_copy) to the same place in each block of the cluster whose bit in `blocks` is set; it completes
+ * on each one's barrier at bar's place. */
+WR_DEVICE void wr_bulk_copy_to_all(u32 to, const void *from, u32 bytes, u32 bar, u32 blocks) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0],[%1],%2,[%3],%4;" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar), "h"((u16)blocks)
+                 : "memory");
+}
+
+/* ---- to memory by bulk copies: what this thread stores, in groups ---- */
+
+/* bytes: a multiple of 16; both addresses 16-byte aligned. Writes by other threads: wr_fence_async and a barrier. */
+WR_DEVICE void wr_bulk_store(void *to, u32 from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0],[%1],%2;" ::"l"(to), "r"(from), "r"(bytes)
+                 : "memory");
+}
+WR_DEVICE void wr_bulk_store_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/* The shared memory that this thread's stores read may be overwritten. */
+WR_DEVICE void wr_bulk_store_wait_read(void) { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+/* Four 8x8 matrices of 16-bit values, each lane holding two values of a row of each, as mma has them: transposed, to
+ * rows of 16 bytes at the addresses of lanes 0..7, 8..15, 16..23, 24..31. */
+WR_DEVICE void wr_stmatrix4_trans(u32 a, const u32 *r) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0],{%1,%2,%3,%4};" ::"r"(a), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
+                 : "memory");
 }
 
 /* Registers a thread of this warpgroup may use from here on; each role is one branch of a single if. */

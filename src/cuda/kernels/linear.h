@@ -58,8 +58,11 @@ enum {
     WR_LEAN_TILES = 8,  /* k tiles of every slice where the lean kernels serve */
     WR_LEAN_WARPS = 24, /* and the most warps of a block of theirs */
     WR_LEAN_GATHER_WARPS = 16,
-    WR_AFFINE_SHIFT = 32, /* BF16 scales, E8M0 */
-    WR_NVFP4_SHIFT = 19   /* E5M3 */
+    WR_LEAN_SPLIT_WARPS = 20,
+    WR_LEAN_BAR_BYTES = 256, /* of their shared memory, for barriers of slices */
+    WR_LEAN_SLICES = 32,     /* of x that a block keeps, at most */
+    WR_AFFINE_SHIFT = 32,    /* BF16 scales, E8M0 */
+    WR_NVFP4_SHIFT = 19      /* E5M3 */
 };
 
 /* How codes become numbers. */
@@ -207,7 +210,8 @@ typedef struct wr_linear_params {
     int32_t units, groups; /* of a group: group_tiles * chunk_slices; row groups in all */
     int32_t warps, stride; /* of a block; row groups from one of a block's to its next */
     int32_t job_blocks;    /* blocks of one job or row of GATHER_LINEAR */
-    int32_t depth;         /* stages of weights on their way to a warp */
+    int32_t row_step;      /* row tiles, and bytes of them, from one of a warp's to its next */
+    uint32_t row_step_bytes;
     /* Published layouts only. */
     int32_t mode, bits, group, weight_type;
     int32_t block_bytes; /* GGUF */

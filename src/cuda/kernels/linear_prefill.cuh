@@ -14,26 +14,26 @@
  * a stage of tokens is one k tile of 64 or two; a stage of weights is up to `chunk` k tiles of 4 * halves row tiles,
  * because the k tiles of a row tile lie together and few large copies cost the copying warps least. Blocks
  * are persistent: tile, tile + blocks, ... Weights of the first stages are fetched before the kernel before has ended.
+ * bf16 outputs are turned in shared memory and leave by bulk copies, which nobody waits for.
  *
  * Per k tile of a block: 128 * tokens + 4 * halves * tile_bytes bytes into the multiprocessor, 2 * 64 * halves * tokens
  * * 64 operations, which take 2 * halves * tokens cycles at the least (4,096 operations a cycle).
  *
- * Measured (H200, affine 4 bits g64 unless said otherwise, bf16 x and y, weights from memory, a preparation for every
- * eight calls included; two runs differ by up to 8% with the clock at 512 rows and more):
- *   W 12288 x 4096    64 rows  19.5 us (64 tokens, 2 halves)     128 rows  25.1 us (64, 3 halves)   256 rows  46.9 us
- *                    512 rows  78 to 85 us (128, 2 halves), 660 to 609 TFLOP/s     2,048 rows  330 us, 624 TFLOP/s
- *   512 rows of others                      bf16 91 us      mxfp8 97 us      q4_k 109 us
- *   W 4096 x 4096     64 rows  11.5 us (32, 1 warpgroup), 10.7 (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
- *   W 4096 x 14336   512 rows  90.7 us, 663 TFLOP/s
+ * Measured (H200, 30 November 2026, affine 4 bits g64, bf16 x and y, us a call with cold weights, without preparation;
+ * in brackets before the pipeline over whole slices, the outputs by bulk copies and the relaxed arrival, in the same
+ * run; the clock moves 2,048 rows by up to 15% from run to run):
+ *   W 12288 x 4096     32 rows 14.7 (16.0)   64 rows 19.9   128 rows 24.4 (64 tokens and 3 halves, or 128 and 2)
+ *                     512 rows 73.2 (78.5), 704 TFLOP/s   1,024 rows 145.8 (160)   2,048 rows 285 (307), 723 TFLOP/s
+ *   W 4096 x 14336     32 rows 20.1 (25.0)   512 rows 82.1 (85.3), 732 TFLOP/s   16 rows 18.6 (21.6)
+ *   W 4096 x 4096      64 rows  11.5 us (32, 1 warpgroup), 10.7 (32, 4 groups)      128 rows  15.0 us (64, 1 warpgroup)
  *   preparation of 512 rows of 4096 alone: 4.4 us
- *   32 rows, as chosen (before: decode kernels with all of x, or slices of it, in each block)
- *     [12288, 4096] 14.4 us (20.4)   [28672, 4096] 26.3 (36.2)   [4096, 4096] 8.70 (15.1)   [4096, 14336] 24.4 (41.5)
- *     with 1 half and 4 groups, 2 and 2, 4 and 1 of 32 tokens, in this order: [12288, 4096] 16.4, 14.4, 22.2;
- *     [28672, 4096] 31.5, 27.8, 26.3; [4096, 4096] 8.70, 12.8, 22.1; [4096, 14336] 24.4, 39.0, 70.7
- *   As chosen with tiles of 16 tokens and clusters, a preparation for every call: [12288, 4096] 16 rows 15.7 us, 32
- *   rows 16.8; [4096, 14336] 8 rows 22.1 (20.2 by the decode tier, before), 32 rows 25.6; [28672, 4096] 32 rows 24.9
- * A k tile takes about 120 cycles more than its wgmma (more where weights take more instructions to expand), whatever
- * the shape: perhaps the warpgroups fall into step, and the tensor cores idle while all of them expand weights.
+ * Where the time of 512 and 2,048 rows goes: without the epilogue 69.4 and 269.6; without epilogue and expansion of
+ * weights 65.8 and 251.
+ *
+ * Tried and dropped at 512 and 2,048 rows (73.2 and 285 without): the two warpgroups starting their wgmma in turns, by
+ * named barriers, 74.4 and 290; a tile's outputs written behind the first wgmma of the next tile, 75 and 291; two
+ * blocks of a cluster that bring each other half of the same tokens, 77 and 297; one more stage of weights, one less of
+ * tokens, or the other way, the same.
  *
  * Tried for 8 to 32 rows (trial kernels with the same bits, H200, 4 bits g64, W [12288, 4096] unless said): mma.sync
  * with K split over clusters of C blocks, the columns of x that a block needs in its shared memory, sums of slices
@@ -49,10 +49,10 @@
  * rows of x by cp.async of one warp without preparation: slower, but by an amount not known well. Ring addresses by
  * products of run-time strides and a wait for weights each k tile: 110 instructions a k tile and warp instead of 65. On
  * trial kernels (H200, W [12288, 4096] 4-bit): loads by the multiplying threads with a block barrier for each 64 of K,
- * 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429; a 2-block
- * cluster with multicast was slower. An `if` between the two k tiles of the loop's body makes ptxas serialise all wgmma
- * (C7513): hence the odd k tile after the loop. Threads count as whole warpgroups for ptxas: one producer warp in a
- * block costs registers for four, which setmaxnreg gives back. */
+ * 476 TFLOP/s; an arrive with release at cluster scope costs a MEMBAR.GPU a block and took 718 to 429. An `if` between
+ * the two k tiles of the loop's body makes ptxas serialise all wgmma (C7513): hence the odd k tile after the loop.
+ * Threads count as whole warpgroups for ptxas: one producer warp in a block costs registers for four, which setmaxnreg
+ * gives back. */
 #ifndef WR_CUDA_LINEAR_PREFILL_CUH
 #define WR_CUDA_LINEAR_PREFILL_CUH
 
@@ -350,48 +350,34 @@ WR_DEVICE void take_sums(const wr_prefill_params &p, const me *self, float *tota
 
 /* ---- epilogue ---- */
 
-/* 8 values of one token, rows n.. of y. */
-WR_DEVICE void store8(const wr_prefill_params &p, const float *from, i64 row, i64 n, bool vector) {
-    const i64 at = row * p.n + n;
-    if (!vector || n + 8 > p.n) {
-#pragma unroll 1
-        for (int i = 0; i < 8 && n + i < p.n; i++) {
-            const float x = from[i] * p.unscale * p.global_scale;
-            wr_store_float(p.y, p.dtype, at + i, p.addend ? x + wr_load_float(p.addend, p.dtype, at + i) : x);
-        }
+/* Four numbers at element `at` of y or addend; aligned to all four of them. */
+WR_DEVICE float4 load4(const void *from, int dtype, i64 at) {
+    if (dtype == WEIR_DTYPE_F32) return *(const float4 *)((const float *)from + at);
+    const uint2 v = *(const uint2 *)((const u16 *)from + at);
+    if (dtype == WEIR_DTYPE_BF16) return {wr_bf16_lo(v.x), wr_bf16_hi(v.x), wr_bf16_lo(v.y), wr_bf16_hi(v.y)};
+    return {wr_f16_to_f32((u16)v.x), wr_f16_to_f32((u16)(v.x >> 16)), wr_f16_to_f32((u16)v.y),
+            wr_f16_to_f32((u16)(v.y >> 16))};
+}
+WR_DEVICE void store4(void *to, int dtype, i64 at, float4 v) {
+    if (dtype == WEIR_DTYPE_F32) {
+        *(float4 *)((float *)to + at) = v;
         return;
     }
-    float v[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = from[i] * p.unscale * p.global_scale;
-    if (p.addend) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) v[i] += wr_load_float(p.addend, p.dtype, at + i);
-    }
-    if (p.dtype == WEIR_DTYPE_F32) {
-        float4 *y = (float4 *)((float *)p.y + at);
-        const float4 a = {v[0], v[1], v[2], v[3]}, b = {v[4], v[5], v[6], v[7]};
-        y[0] = a;
-        y[1] = b;
-        return;
-    }
-    uint4 packed;
-    if (p.dtype == WEIR_DTYPE_BF16)
-        packed = {wr_pack_bf16(v[0], v[1]), wr_pack_bf16(v[2], v[3]), wr_pack_bf16(v[4], v[5]),
-                  wr_pack_bf16(v[6], v[7])};
-    else
-        packed = {wr_pack_f16(v[0], v[1]), wr_pack_f16(v[2], v[3]), wr_pack_f16(v[4], v[5]), wr_pack_f16(v[6], v[7])};
-    *(uint4 *)((u16 *)p.y + at) = packed;
+    const bool bf16 = dtype == WEIR_DTYPE_BF16;
+    uint2 packed = {bf16 ? wr_pack_bf16(v.x, v.y) : wr_pack_f16(v.x, v.y),
+                    bf16 ? wr_pack_bf16(v.z, v.w) : wr_pack_f16(v.z, v.w)};
+    *(uint2 *)((u16 *)to + at) = packed;
 }
 
-/* The warpgroup's 64 rows by T tokens, turned through its own shared memory so that rows of y are written whole. */
+/* Numbers of any dtype, and addends: the warpgroup's 64 rows by T tokens, turned through its own shared memory, so that
+ * four of a token's rows go at once. */
 template <int T>
-WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *total, const place &at) {
-    float *turn = (float *)(self->memory + p.at_turn) + self->half * (WR_PREFILL_CHUNK * WR_PREFILL_PITCH);
-    const bool vector = (u64)p.y % 16 == 0 && p.n % 8 == 0;
-    const i64 n = (i64)at.row_tile * 16 + self->half * 64 + self->thread % 8 * 8;
-    const int row = self->warp * 16 + self->lane / 4, token = self->lane % 4 * 2;
+WR_DEVICE void finish_any(const wr_prefill_params &p, const me *self, float *turn, const float *total,
+                          const place &at) {
     const int CHUNK = T < WR_PREFILL_CHUNK ? T : WR_PREFILL_CHUNK;
+    const bool vector = ((u64)p.y | (u64)p.addend) % 16 == 0 && p.n % 4 == 0;
+    const int row = self->warp * 16 + self->lane / 4, token = self->lane % 4 * 2, piece = self->thread % 16 * 4;
+    const i64 n = (i64)at.row_tile * 16 + self->half * 64 + piece;
 #pragma unroll
     for (int chunk = 0; chunk < T / CHUNK; chunk++) {
         if (chunk * CHUNK < at.count) {
@@ -407,13 +393,136 @@ WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *t
             }
             wr_barrier(1 + self->half, 128);
 #pragma unroll 1 /* the body is large, and ptxas slow */
-            for (int i = self->thread / 8; i < CHUNK; i += 16) {
+            for (int i = self->thread / 16; i < CHUNK; i += 8) {
                 const int t = chunk * CHUNK + i;
                 if (t >= at.count || n >= p.n) continue;
-                const i64 to = at.order ? at.order[t] : at.first + t;
-                store8(p, turn + i * WR_PREFILL_PITCH + self->thread % 8 * 8, to, n, vector);
+                const i64 to = (at.order ? at.order[t] : at.first + t) * p.n + n;
+                float4 v = *(const float4 *)(turn + i * WR_PREFILL_PITCH + piece);
+                v.x = v.x * p.unscale * p.global_scale, v.y = v.y * p.unscale * p.global_scale;
+                v.z = v.z * p.unscale * p.global_scale, v.w = v.w * p.unscale * p.global_scale;
+                if (vector) { /* then n + 4 <= p.n */
+                    if (p.addend) {
+                        const float4 a = load4(p.addend, p.dtype, to);
+                        v.x += a.x, v.y += a.y, v.z += a.z, v.w += a.w;
+                    }
+                    store4(p.y, p.dtype, to, v);
+                    continue;
+                }
+                const float x[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    if (n + e < p.n)
+                        wr_store_float(p.y, p.dtype, to + e,
+                                       p.addend ? x[e] + wr_load_float(p.addend, p.dtype, to + e) : x[e]);
             }
         }
+    }
+}
+
+/* bf16 without addend, where the 64 rows are all there: rounded, turned by stmatrix, and written by bulk copies, one a
+ * token, that nobody waits for before the memory they read is needed again. */
+template <int T>
+WR_DEVICE void finish_bf16(const wr_prefill_params &p, const me *self, u8 *turn, const float *total, const place &at) {
+    wr_bulk_store_wait_read();
+    wr_barrier(1 + self->half, 128);
+    const u32 to = wr_smem(turn) + (self->lane / 16 * 8 + self->lane % 8) * WR_PREFILL_TURN_PITCH +
+                   (self->warp * 16 + self->lane / 8 % 2 * 8) * 2;
+#pragma unroll
+    for (int z = 0; z < T / 8; z += 2) {
+        u32 v[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *x = total + 4 * z + 2 * i;
+            v[i] = wr_pack_bf16(x[0] * p.unscale * p.global_scale, x[1] * p.unscale * p.global_scale);
+        }
+        wr_stmatrix4_trans(to + z * 8 * WR_PREFILL_TURN_PITCH, v);
+    }
+    wr_fence_async();
+    wr_barrier(1 + self->half, 128);
+    if (self->thread < at.count) {
+        const i64 row = at.order ? at.order[self->thread] : at.first + self->thread;
+        wr_bulk_store((u16 *)p.y + row * p.n + at.row_tile * 16 + self->half * 64,
+                      wr_smem(turn) + self->thread * WR_PREFILL_TURN_PITCH, 128);
+    }
+    wr_bulk_store_commit();
+}
+
+template <int T>
+WR_DEVICE void finish(const wr_prefill_params &p, const me *self, const float *total, const place &at) {
+    u8 *turn = (u8 *)self->memory + p.at_turn + self->half * WR_PREFILL_TURN_BYTES(T);
+    if constexpr (T >= 64) {
+        const i64 end = (i64)at.row_tile * 16 + self->half * 64 + 64;
+        if (p.dtype == WEIR_DTYPE_BF16 && !p.addend && (u64)p.y % 16 == 0 && p.n % 8 == 0 && end <= p.n) {
+            finish_bf16<T>(p, self, turn, total, at);
+            return;
+        }
+    }
+    finish_any<T>(p, self, (float *)turn, total, at);
+}
+
+/* ---- one group of 128 tokens a tile, whole slices of 8 k tiles: the same, in a pipeline over all ends ---- */
+
+/* k tile i of the stage of weights, to fragments. */
+template <int KIND> WR_DEVICE void expand_tile(const me *self, u32 *a, int i) {
+    u32 words[wr_tile<KIND>::words], none[4];
+    wr_tile_load_shared<KIND>(words, self->memory + (self->w.data - self->shared) + i * wr_tile<KIND>::bytes,
+                              self->lane);
+#pragma unroll
+    for (int j = 0; j < 4; j++) wr_tile_step<KIND>(words, j, a + 4 * j, none);
+}
+/* Starts a k tile; returns when the one before is done. */
+template <int T> WR_DEVICE void start_tile(const wr_prefill_params &p, me *self, float *acc, const u32 *a, int add) {
+    const u64 b = wr_wgmma_desc(self->x.data, 16, 1024);
+    wr_bar_wait(self->x.bar, self->x.parity);
+    wr_wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < 4; j++) wgmma<T>(acc, a + 4 * j, b + 2 * j, j ? 1 : add);
+    wr_wgmma_commit();
+    wr_wgmma_wait<1>();
+    if (self->held && self->lane == 0) wr_bar_arrive(self->held);
+    self->held = self->x.bar + EMPTY;
+    ring_step(&self->x, p.stages, T * 128);
+}
+/* The next k tile's weights, be it the next slice's or the next tile's, are expanded while this one's wgmma runs, so
+ * that the tensor cores wait at the end of a slice for nothing but the sum. */
+template <int KIND, int T> WR_DEVICE void consume_whole(const wr_prefill_params &p, me *self) {
+    const int CHUNK = WR_PREFILL_CHUNK_OF(wr_tile<KIND>::bytes);
+    float acc[T / 2], total[T / 2];
+    u32 even[16], odd[16];
+    wr_grid_wait();
+    const int tiles = count_tiles<T>(p), step = tile_step(p);
+    int index = first_tile(p);
+    if (index >= tiles) return;
+    wr_bar_wait(self->w.bar, self->w.parity);
+    expand_tile<KIND>(self, even, 0);
+    for (; index < tiles; index += step) {
+        const place at = place_of<T>(p, index);
+#pragma unroll
+        for (int i = 0; i < T / 2; i++) total[i] = 0.f;
+#pragma unroll 1
+        for (int slice = 0; slice < p.slices; slice++) {
+#pragma unroll 1
+            for (int k = 0; k < 8; k += CHUNK) {
+                const bool more = k + CHUNK < 8 || slice + 1 < p.slices || index + step < tiles;
+#pragma unroll
+                for (int i = 0; i < CHUNK; i++) {
+                    start_tile<T>(p, self, acc, i % 2 ? odd : even, i ? 1 : k > 0);
+                    if (i + 1 < CHUNK) expand_tile<KIND>(self, i % 2 ? even : odd, i + 1);
+                    if (i + 2 == CHUNK) {
+                        if (self->lane == 0) wr_bar_arrive(self->w.bar + EMPTY);
+                        ring_step(&self->w, p.weight_stages, weight_stage_bytes(p));
+                    }
+                }
+                if (more) wr_bar_wait(self->w.bar, self->w.parity);
+                expand_tile<KIND>(self, even, 0); /* without more: numbers that nobody uses */
+            }
+            wr_wgmma_wait<0>();
+            if (self->lane == 0) wr_bar_arrive(self->held);
+            self->held = 0;
+#pragma unroll
+            for (int i = 0; i < T / 2; i++) total[i] += acc[i];
+        }
+        finish<T>(p, self, total, at);
     }
 }
 
@@ -432,6 +541,11 @@ template <int KIND, int T> WR_DEVICE void consume(const wr_prefill_params &p, u3
     self.x = token_ring<T>(p, shared, self.group);
     self.w = weight_ring(p, shared, self.group);
     self.w.data += (self.half * 4 + self.warp) * p.chunk * p.tile_bytes;
+    if constexpr (T == 128 && !wr_tile<KIND>::two_parts)
+        if (p.groups == 1 && p.cluster == 1 && !p.jobs && p.slice_tiles == 8 && p.k_tiles % 8 == 0) {
+            consume_whole<KIND, T>(p, &self);
+            return;
+        }
     u32 parities = 0; /* of the exchange of sums with each group: the last round may lack some */
     float acc[T / 2], total[T / 2];
     wr_grid_wait();
@@ -512,6 +626,7 @@ template <int KIND, int T> WR_DEVICE void run(const wr_prefill_params &p, u8 *me
     } else {
         wr_registers_more<T == 128 ? 216 : T == 64 ? 144 : 104>();
         consume<KIND, T>(p, shared, memory);
+        wr_bulk_store_wait_read(); /* of memory that is the next block's once this one ends */
         leave(p);
     }
 }

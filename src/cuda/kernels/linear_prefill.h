@@ -17,6 +17,14 @@ enum {
     WR_PREFILL_CLUSTER = 4, /* blocks that share a tile, at most */
 };
 
+/* Bytes of a token's 64 rows of bf16 on their way out, 16 more against bank conflicts; and of a warpgroup's memory for
+ * its turned outputs. */
+#define WR_PREFILL_TURN_PITCH 144
+#define WR_PREFILL_TURN_BYTES(tokens)                                                                                  \
+    ((tokens)*WR_PREFILL_TURN_PITCH > WR_PREFILL_CHUNK * WR_PREFILL_PITCH * 4                                          \
+         ? (tokens)*WR_PREFILL_TURN_PITCH                                                                              \
+         : WR_PREFILL_CHUNK * WR_PREFILL_PITCH * 4)
+
 /* k tiles of a stage of weights, by the bytes of a packed tile; k tiles of a stage of tokens (a divisor of them). */
 #define WR_PREFILL_CHUNK_OF(tile_bytes)  ((tile_bytes) <= 576 ? 4 : 2)
 #define WR_PREFILL_TOKEN_K_TILES(tokens) ((tokens) == 128 ? 1 : 2)

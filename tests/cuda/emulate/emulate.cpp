@@ -56,11 +56,11 @@ __asm__(".text\n"
 
 const char *op_name(int op) {
     static const char *const names[] = {
-        "__shfl_sync",       "__shfl_xor_sync",   "__shfl_up_sync", "__shfl_down_sync",   "__ballot_sync",
-        "__any_sync",        "__all_sync",        "__syncwarp",     "__reduce_add_sync",  "__reduce_min_sync",
-        "__reduce_max_sync", "__match_any_sync",  "wr_ldmatrix4",   "wr_ldmatrix4_trans", "wr_mma_bf16",
-        "wr_mma_f16",        "wr_wgmma",          "wr_wgmma_fence", "wr_wgmma_commit",    "wr_wgmma_wait",
-        "setmaxnreg",        "wr_cluster_arrive", "wr_cluster_wait"};
+        "__shfl_sync",       "__shfl_xor_sync",  "__shfl_up_sync",    "__shfl_down_sync",   "__ballot_sync",
+        "__any_sync",        "__all_sync",       "__syncwarp",        "__reduce_add_sync",  "__reduce_min_sync",
+        "__reduce_max_sync", "__match_any_sync", "wr_ldmatrix4",      "wr_ldmatrix4_trans", "wr_stmatrix4_trans",
+        "wr_mma_bf16",       "wr_mma_f16",       "wr_wgmma",          "wr_wgmma_fence",     "wr_wgmma_commit",
+        "wr_wgmma_wait",     "setmaxnreg",       "wr_cluster_arrive", "wr_cluster_wait"};
     return names[op];
 }
 

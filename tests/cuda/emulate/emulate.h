@@ -156,6 +156,7 @@ enum wr_emu_op {
     WR_EMU_MATCH,
     WR_EMU_LDMATRIX,
     WR_EMU_LDMATRIX_TRANS,
+    WR_EMU_STMATRIX_TRANS,
     WR_EMU_MMA_BF16,
     WR_EMU_MMA_F16,
     WR_EMU_WGMMA,
@@ -298,6 +299,8 @@ WR_DEVICE float __uint2float_rn(u32 x) { return (float)x; }
 /* ---- device.cuh ---- */
 
 void wr_emu_grid_wait(int line);
+WR_DEVICE int wr_opaque(int x) { return x; }
+
 WR_DEVICE void wr_grid_wait(WR_EMU_LINE) { wr_emu_grid_wait(line); }
 WR_DEVICE void wr_grid_launch(void) {}
 
@@ -399,16 +402,29 @@ WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, WR_EMU
 WR_DEVICE void wr_prefetch_l2(const void *, u32) {}
 WR_DEVICE void wr_fence_async(void) {}
 
+void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line);
+WR_DEVICE void wr_bulk_store(void *to, u32 from, u32 bytes, WR_EMU_LINE) { wr_emu_bulk_store(to, from, bytes, line); }
+WR_DEVICE void wr_bulk_store_commit(void) {}
+WR_DEVICE void wr_bulk_store_wait_read(void) {}
+void wr_emu_stmatrix_trans(u32 a, const u32 *r, int line);
+WR_DEVICE void wr_stmatrix4_trans(u32 a, const u32 *r, WR_EMU_LINE) { wr_emu_stmatrix_trans(a, r, line); }
+
 void wr_emu_cluster_arrive(int line);
 void wr_emu_cluster_wait(int line);
 u32 wr_emu_cluster_smem(u32 address, u32 rank, int line);
 void wr_emu_cluster_store16(u32 to, float4 v, u32 bar, int line);
 void wr_emu_cluster_bar_arrive(u32 bar, int line);
+void wr_emu_cluster_store4(u32 to, float v, int line);
+void wr_emu_bulk_copy_to_all(u32 to, const void *from, u32 bytes, u32 bar, u32 blocks, int line);
 WR_DEVICE void wr_cluster_arrive(WR_EMU_LINE) { wr_emu_cluster_arrive(line); }
 WR_DEVICE void wr_cluster_wait(WR_EMU_LINE) { wr_emu_cluster_wait(line); }
 WR_DEVICE u32 wr_cluster_smem(u32 address, u32 rank, WR_EMU_LINE) { return wr_emu_cluster_smem(address, rank, line); }
 WR_DEVICE void wr_cluster_store16(u32 to, float4 v, u32 bar, WR_EMU_LINE) { wr_emu_cluster_store16(to, v, bar, line); }
 WR_DEVICE void wr_cluster_bar_arrive(u32 bar, WR_EMU_LINE) { wr_emu_cluster_bar_arrive(bar, line); }
+WR_DEVICE void wr_cluster_store4(u32 to, float v, WR_EMU_LINE) { wr_emu_cluster_store4(to, v, line); }
+WR_DEVICE void wr_bulk_copy_to_all(u32 to, const void *from, u32 bytes, u32 bar, u32 blocks, WR_EMU_LINE) {
+    wr_emu_bulk_copy_to_all(to, from, bytes, bar, blocks, line);
+}
 
 void wr_emu_warpgroup(wr_emu_op op, int n, int line); /* fence, commit, wait until n are left, setmaxnreg to n */
 template <int N> static inline void wr_registers_fewer(WR_EMU_LINE) {

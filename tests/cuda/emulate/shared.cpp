@@ -269,6 +269,12 @@ void wr_emu_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, int line) {
     here->bulk.push_back({to, bar, line, {(const u8 *)from, (const u8 *)from + bytes}});
 }
 
+void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line) {
+    if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_store of %u bytes, no multiple of 16", bytes);
+    if ((uintptr_t)to % 16) wr_emu_fail(line, "wr_bulk_store to %p, which is not 16-byte aligned", to);
+    memcpy(to, shared_at(from, bytes, 16, "wr_bulk_store", line), bytes);
+}
+
 /* ---- the cluster's shared memory: the block's number in it lies above the address ---- */
 
 enum { CLUSTER_SHIFT = 24 };
@@ -302,6 +308,26 @@ void wr_emu_cluster_store16(u32 to, float4 v, u32 bar, int line) {
     find(e, bar, "wr_cluster_store16", line);
     memset(shared_of(e, to, 16, 16, "wr_cluster_store16", line), POISON, 16);
     e->bulk.push_back({to, bar, line, {(const u8 *)&v, (const u8 *)(&v + 1)}});
+}
+
+void wr_emu_cluster_store4(u32 to, float v, int line) {
+    engine *e = block_of(&to, "wr_cluster_store4", line);
+    memcpy(shared_of(e, to, 4, 4, "wr_cluster_store4", line), &v, 4);
+}
+
+void wr_emu_bulk_copy_to_all(u32 to, const void *from, u32 bytes, u32 bar, u32 blocks, int line) {
+    if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_copy_to_all of %u bytes, no multiple of 16", bytes);
+    if ((uintptr_t)from % 16) wr_emu_fail(line, "wr_bulk_copy_to_all from %p, not 16-byte aligned", from);
+    if (blocks == 0 || blocks >> here->of->blocks.size())
+        wr_emu_fail(line, "wr_bulk_copy_to_all to blocks %x of a cluster of %zu", blocks, here->of->blocks.size());
+    for (u32 i = 0; i < here->of->blocks.size(); i++) {
+        if (!(blocks >> i & 1)) continue;
+        engine *e = here->of->blocks[i];
+        if (e->n_alive == 0) wr_emu_fail(line, "wr_bulk_copy_to_all to block %u, which has ended", e->block);
+        find(e, bar, "wr_bulk_copy_to_all", line);
+        memset(shared_of(e, to, bytes, 16, "wr_bulk_copy_to_all", line), POISON, bytes);
+        e->bulk.push_back({to, bar, line, {(const u8 *)from, (const u8 *)from + bytes}});
+    }
 }
 
 void wr_emu_cluster_bar_arrive(u32 bar, int line) {

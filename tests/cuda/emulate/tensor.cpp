@@ -98,6 +98,22 @@ void meet_ldmatrix(engine *, u32, u32, int op, void **arguments) {
         }
 }
 
+void meet_stmatrix_trans(engine *, u32, u32, int op, void **arguments) {
+    u8 *rows[32];
+    for (int lane = 0; lane < 32; lane++) {
+        const ldmatrix *l = (const ldmatrix *)arguments[lane];
+        rows[lane] = shared_at(l->address, 16, 16, op_name(op), l->line);
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            const u32 pair = ((const ldmatrix *)arguments[lane])->r[i];
+            for (int e = 0; e < 2; e++) {
+                const u16 value = (u16)(pair >> (16 * e));
+                memcpy(rows[8 * i + 2 * (lane % 4) + e] + 2 * (lane / 4), &value, 2);
+            }
+        }
+}
+
 /* ---- wgmma ---- */
 
 struct wgmma {
@@ -304,6 +320,12 @@ using namespace emu;
 void wr_emu_ldmatrix(wr_emu_op op, u32 *r, u32 a, int line) {
     ldmatrix l = {r, a, line};
     warp_meet_aligned(op, &l, line, meet_ldmatrix);
+}
+
+void wr_emu_stmatrix_trans(u32 a, const u32 *r, int line) {
+    u32 values[4] = {r[0], r[1], r[2], r[3]};
+    ldmatrix l = {values, a, line};
+    warp_meet_aligned(WR_EMU_STMATRIX_TRANS, &l, line, meet_stmatrix_trans);
 }
 
 void wr_emu_mma(wr_emu_op op, float *c, const u32 *a, u32 b0, u32 b1, int line) {
