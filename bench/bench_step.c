@@ -1,5 +1,5 @@
 /* Where the time of a decode step goes on a GPU: the step's graph is replayed whole, then without each kind of kernel,
- * and the difference is what that kind costs there, overlaps and gaps included.
+ * and the difference is what that kind costs there, overlaps and gaps included; all graphs are replayed in turn.
  *
  *   bench_step MODEL [BATCH [KEYS]]        default: 1 sequence, 1 key before it
  *
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-enum { N_REPLAYS = 61, MAX_KINDS = 128, RUNS = 8 };
+enum { N_REPLAYS = 301, MAX_KINDS = 128 };
 
 static void check(weir_status status, const weir_error *err) {
     if (status == WEIR_OK) return;
@@ -34,68 +34,104 @@ static bool can_be_left_out(const wr_step *step, const char *label) {
     return is_float && !strstr(label, "attention prepare");
 }
 
-/* Median microseconds of one replay of the steps whose kind is not `without`; spread: of the middle half. */
-static double time_without(const wr_program *p, const int *kinds, int without, double *spread) {
-    weir_error err;
-    const wr_runtime *runtime = p->device->backend->runtime;
-    void *context = p->device->context, *graph;
-    wr_step *steps = malloc((size_t)p->n_steps * sizeof *steps);
-    double us[N_REPLAYS];
-    int n = 0;
-    for (int i = 0; i < p->n_steps; i++)
-        if (kinds[i] != without) steps[n++] = p->steps[i];
-    check(runtime->graph_new(context, steps, n, &graph, &err), &err);
-    for (int i = -2; i < N_REPLAYS; i++) {
-        check(runtime->wait(context, &err), &err);
-        uint64_t start = wr_now_ns();
-        for (int k = 0; k < RUNS; k++) check(runtime->graph_launch(context, graph, &err), &err);
-        check(runtime->wait(context, &err), &err);
-        if (i >= 0) us[i] = (double)(wr_now_ns() - start) / 1e3 / RUNS;
-    }
-    runtime->graph_free(context, graph);
-    free(steps);
-    qsort(us, N_REPLAYS, sizeof *us, by_value);
-    *spread = us[N_REPLAYS * 3 / 4] - us[N_REPLAYS / 4];
-    return us[N_REPLAYS / 2];
-}
-
 typedef struct kind {
     char label[WR_TRACE_LABEL];
     int steps;
-    double us, spread;
+    bool stays;
+    void *graph; /* of all steps but these */
+    double us[N_REPLAYS], median, spread;
 } kind;
 static kind list[MAX_KINDS];
 
+static void *graph_without(const wr_program *p, const int *kinds, int without) {
+    weir_error err;
+    wr_step *steps = malloc((size_t)p->n_steps * sizeof *steps);
+    void *graph;
+    int n = 0;
+    for (int i = 0; i < p->n_steps; i++)
+        if (kinds[i] != without) steps[n++] = p->steps[i];
+    check(p->device->backend->runtime->graph_new(p->device->context, steps, n, &graph, &err), &err);
+    free(steps);
+    return graph;
+}
+
+static double replay_us(const wr_program *p, void *graph) {
+    weir_error err;
+    const wr_runtime *runtime = p->device->backend->runtime;
+    uint64_t start = wr_now_ns();
+    check(runtime->graph_launch(p->device->context, graph, &err),
+          &err); /* one: its time is learned, so waiting is exact */
+    check(runtime->wait(p->device->context, &err), &err);
+    return (double)(wr_now_ns() - start) / 1e3;
+}
+
+/* Median and spread of the middle half; us becomes sorted. */
+static void settle(kind *k) {
+    qsort(k->us, N_REPLAYS, sizeof *k->us, by_value);
+    k->median = k->us[N_REPLAYS / 2];
+    k->spread = k->us[N_REPLAYS * 3 / 4] - k->us[N_REPLAYS / 4];
+}
+
 static int by_cost(const void *a, const void *b) {
     const kind *x = a, *y = b;
-    return (x->us < y->us) - (x->us > y->us);
+    return (x->median > y->median) - (x->median < y->median);
+}
+
+/* What a step is part of. Steps on integers that lead to the embedding go with it, so that none is without the other;
+ * sampling goes with what stores it. */
+static void label_of(const wr_program *p, int i, int embedding, char *label) {
+    const wr_step *step = &p->steps[i];
+    wr_trace_label(p, i, label);
+    bool is_float = step->out.dtype >= WEIR_DTYPE_F16;
+    if (step->op == WR_OP_SAMPLE || step->op == WR_OP_STORE)
+        strcpy(label, "sample, store");
+    else if (i == embedding || (i < embedding && !is_float))
+        strcpy(label, "tokens, embedding");
+    else if (!can_be_left_out(step, label))
+        strcpy(label, "others");
 }
 
 static void profile(const wr_program *p, int64_t batch, int64_t keys) {
-    int *kinds = malloc((size_t)p->n_steps * sizeof *kinds), n = 0;
+    int *kinds = malloc((size_t)p->n_steps * sizeof *kinds), n = 0, embedding = -1;
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op == WR_OP_EMBEDDING) embedding = i;
     for (int i = 0; i < p->n_steps; i++) {
         char label[WR_TRACE_LABEL];
-        wr_trace_label(p, i, label);
-        if (!can_be_left_out(&p->steps[i], label)) strcpy(label, "others");
+        label_of(p, i, embedding, label);
         int k = 0;
         while (k < n && strcmp(list[k].label, label) != 0) k++;
-        if (k == MAX_KINDS) k = MAX_KINDS - 1;
+        if (k == MAX_KINDS - 1) k = MAX_KINDS - 2;
         if (k == n) strcpy(list[n++].label, label);
         list[k].steps++;
+        list[k].stays = !strcmp(label, "others");
         kinds[i] = k;
     }
-    double spread, whole = time_without(p, kinds, -1, &spread);
-    for (int k = 0; k < n; k++)
-        if (strcmp(list[k].label, "others") != 0) list[k].us = whole - time_without(p, kinds, k, &list[k].spread);
+    kind *whole = &list[n];
+    whole->steps = p->n_steps;
+    for (int k = 0; k <= n; k++)
+        if (!list[k].stays) list[k].graph = graph_without(p, kinds, k < n ? k : -1);
+    /* In turn, so that whatever the card's clock does, it does to all. */
+    for (int i = -20; i < N_REPLAYS; i++)
+        for (int k = 0; k <= n; k++)
+            if (list[k].graph) list[k].us[i < 0 ? 0 : i] = replay_us(p, list[k].graph);
+    for (int k = 0; k <= n; k++) {
+        if (!list[k].graph) continue;
+        settle(&list[k]);
+        p->device->backend->runtime->graph_free(p->device->context, list[k].graph);
+    }
+    double all = whole->median, spread = whole->spread;
     qsort(list, (size_t)n, sizeof *list, by_cost);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        if (list[k].stays) continue;
+        double us = all - list[k].median;
         printf("{\"bench\":\"step\",\"batch\":%lld,\"keys\":%lld,\"kind\":\"%s\",\"steps\":%d,\"us\":%.1f,"
                "\"us_each\":%.2f,\"spread_us\":%.1f,\"n\":%d}\n",
-               (long long)batch, (long long)keys, list[k].label, list[k].steps, list[k].us, list[k].us / list[k].steps,
-               list[k].spread, N_REPLAYS);
+               (long long)batch, (long long)keys, list[k].label, list[k].steps, us, us / list[k].steps, list[k].spread,
+               N_REPLAYS);
+    }
     printf("{\"bench\":\"step\",\"batch\":%lld,\"keys\":%lld,\"kind\":\"whole\",\"steps\":%d,\"us\":%.1f,"
            "\"spread_us\":%.1f,\"n\":%d}\n",
-           (long long)batch, (long long)keys, p->n_steps, whole, spread, N_REPLAYS);
+           (long long)batch, (long long)keys, p->n_steps, all, spread, N_REPLAYS);
     free(kinds);
 }
 

@@ -11,6 +11,7 @@ const char *wr_linear_kind_name(int kind); /* "A4_64" */
 int wr_linear_kind_bits(int kind);
 int wr_linear_kind_scales(int kind);      /* WR_SC_* */
 int wr_linear_kind_code(int kind);        /* WR_CODE_* */
+int wr_linear_kind_offset(int kind);      /* subtracted from the code */
 int64_t wr_linear_tile_bytes(int kind);   /* of one 16 x 64 tile */
 float wr_linear_kind_unscale(int kind);   /* a power of two */
 weir_quant wr_linear_quant(weir_quant q); /* with the defaults of its mode filled in */

@@ -11,9 +11,9 @@ enum { SPAN = 256, TILES = SPAN / WR_TILE_COLS }; /* columns at a time: a K-quan
 
 static const struct {
     const char *name;
-    uint8_t bits, code, scales, shift;
+    uint8_t bits, code, scales, offset, shift;
 } kinds[WR_KIND_COUNT] = {
-#define ROW(name, bits, code, scales, offset, shift) {#name, bits, code, scales, shift},
+#define ROW(name, bits, code, scales, offset, shift) {#name, bits, code, scales, offset, shift},
     WR_LINEAR_KINDS(ROW)
 #undef ROW
 };
@@ -22,6 +22,7 @@ const char *wr_linear_kind_name(int kind) { return kind < WR_KIND_COUNT ? kinds[
 int wr_linear_kind_bits(int kind) { return kinds[kind].bits; }
 int wr_linear_kind_scales(int kind) { return kinds[kind].scales; }
 int wr_linear_kind_code(int kind) { return kinds[kind].code; }
+int wr_linear_kind_offset(int kind) { return kinds[kind].offset; }
 int64_t wr_linear_tile_bytes(int kind) { return wr_tile_bytes(kinds[kind].bits, kinds[kind].scales); }
 float wr_linear_kind_unscale(int kind) { return (float)(1ull << kinds[kind].shift); }
 

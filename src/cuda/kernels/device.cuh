@@ -129,6 +129,12 @@ WR_DEVICE uint4 wr_load16_l2(const void *p) {
                  : "memory");
     return v;
 }
+/* The same of 4 bytes. */
+WR_DEVICE u32 wr_load4_l2(const void *p) {
+    u32 v;
+    asm volatile("ld.global.cg.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
 /* Adds 1 and returns the old value; all earlier writes of the block (after __syncthreads by its threads) are seen by
  * whoever sees the count. For "the last block to arrive does the rest". Never spin on it. */
 WR_DEVICE u32 wr_arrive_global(u32 *counter) {

@@ -10,10 +10,11 @@ WR_KERNEL(wr_embedding_rows, wr_linear_params, EMBEDDING_THREADS, 1) {
     wr_grid_launch();
     wr_grid_wait();
     const i64 count = p.m * p.k;
+    const bool narrow = count >> 32 == 0;
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {
-        const i64 id = p.ids[i / p.k];
+        const i64 t = narrow ? (i64)((u32)i / (u32)p.k) : i / p.k, id = p.ids[t];
         const bool known = id >= 0 && id < p.n;
-        wr_linear_put(p.y, p.y_type, i, known ? weight_f32(p, 0, id, i % p.k) : wr_bits_f32(0x7FC00000u));
+        wr_linear_put(p.y, p.y_type, i, known ? weight_f32(p, 0, id, i - t * p.k) : wr_bits_f32(0x7FC00000u));
     }
 }
 

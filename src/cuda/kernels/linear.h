@@ -202,6 +202,7 @@ typedef struct wr_linear_params {
     int64_t row_tiles, k_tiles;
     int32_t slices, slice_tiles; /* slice s: k tiles s * slice_tiles .. ; the last slice may be shorter */
     int32_t kind, x_type, y_type;
+    int32_t tile_bits, tile_code, tile_scales, tile_offset; /* of the kind, for kernels that serve all of them */
     float unscale, global_scale;
     /* How this launch shares the work; each tier says what it means by them. */
     int32_t group_tiles;  /* row tiles that a block works on at once */

@@ -11,15 +11,6 @@ typedef struct weight_parts {
     bool bf16;
 } weight_parts;
 
-#define WR_KIND_BITS(name, bits, code, scales, offset, shift)   kind == WR_KIND_##name ? bits:
-#define WR_KIND_CODE(name, bits, code, scales, offset, shift)   kind == WR_KIND_##name ? code:
-#define WR_KIND_SCALES(name, bits, code, scales, offset, shift) kind == WR_KIND_##name ? scales:
-#define WR_KIND_OFFSET(name, bits, code, scales, offset, shift) kind == WR_KIND_##name ? offset:
-WR_DEVICE int kind_bits(int kind) { return WR_LINEAR_KINDS(WR_KIND_BITS) 0; }
-WR_DEVICE int kind_code(int kind) { return WR_LINEAR_KINDS(WR_KIND_CODE) 0; }
-WR_DEVICE int kind_scales(int kind) { return WR_LINEAR_KINDS(WR_KIND_SCALES) 0; }
-WR_DEVICE int kind_offset(int kind) { return WR_LINEAR_KINDS(WR_KIND_OFFSET) 0; }
-
 WR_DEVICE u32 load_u16(const u8 *p) { return p[0] | (u32)p[1] << 8; }
 WR_DEVICE u32 load_u32(const u8 *p) { return load_u16(p) | load_u16(p + 2) << 16; }
 WR_DEVICE float load_f16(const u8 *p) { return wr_f16_to_f32((u16)load_u16(p)); }
@@ -68,11 +59,11 @@ WR_DEVICE u32 packed_code(const u8 *tile, int bits, int code, int r, int c) {
 }
 
 WR_DEVICE weight_parts packed_parts(const wr_linear_params &p, const u8 *tile, int r, int c) {
-    const int bits = kind_bits(p.kind), code = kind_code(p.kind), scales = kind_scales(p.kind);
+    const int bits = p.tile_bits, code = p.tile_code, scales = p.tile_scales;
     const u8 *s = tile + 128 * bits;
     const int g = r & 7, high = r >> 3, half = c >> 5, j = c >> 4;
     const u32 x = packed_code(tile, bits, code, r, c);
-    weight_parts w = {(float)((int)x - kind_offset(p.kind)), 1.0f, 0.0f, true};
+    weight_parts w = {(float)((int)x - p.tile_offset), 1.0f, 0.0f, true};
     switch (scales) {
     case WR_SC_NONE: w.q = code == WR_CODE_BF16 ? wr_bf16_to_f32((u16)x) : wr_f16_to_f32((u16)x); return w;
     case WR_SC_BF16_64:
@@ -224,7 +215,7 @@ WR_DEVICE weight_parts block_parts(int mode, const u8 *b, int i) {
 /* Weight [row, col] of an expert, packed or published. */
 WR_DEVICE weight_parts weight_at(const wr_linear_params &p, i64 expert, i64 row, i64 col) {
     if (p.kind < WR_KIND_COUNT) {
-        const int bits = kind_bits(p.kind), scales = kind_scales(p.kind), bytes = wr_tile_bytes(bits, scales);
+        const int bytes = wr_tile_bytes(p.tile_bits, p.tile_scales);
         const i64 tile = (expert * p.row_tiles + row / WR_TILE_ROWS) * p.k_tiles + col / WR_TILE_COLS;
         return packed_parts(p, p.w + tile * bytes, (int)(row % WR_TILE_ROWS), (int)(col % WR_TILE_COLS));
     }

@@ -356,6 +356,7 @@ template <typename T> static inline T wr_emu_load(const void *p, const char *nam
 }
 WR_DEVICE uint4 wr_load16_once(const void *p, WR_EMU_LINE) { return wr_emu_load<uint4>(p, "wr_load16_once", line); }
 WR_DEVICE uint4 wr_load16_l2(const void *p, WR_EMU_LINE) { return wr_emu_load<uint4>(p, "wr_load16_l2", line); }
+WR_DEVICE u32 wr_load4_l2(const void *p, WR_EMU_LINE) { return wr_emu_load<u32>(p, "wr_load4_l2", line); }
 WR_DEVICE uint2 wr_load8_once(const void *p, WR_EMU_LINE) { return wr_emu_load<uint2>(p, "wr_load8_once", line); }
 WR_DEVICE u32 wr_load4_once(const void *p, WR_EMU_LINE) { return wr_emu_load<u32>(p, "wr_load4_once", line); }
 WR_DEVICE u32 wr_arrive_global(u32 *counter) { return atomicAdd(counter, 1u); }
