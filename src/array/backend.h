@@ -144,6 +144,9 @@ typedef struct wr_backend {
     weir_dtype activation;     /* what matrix products and attention work on: a model's norms give it */
     weir_dtype kv;             /* of keys and values, unless the user says otherwise */
     bool fuses_linear_add;     /* an add after a linear becomes LINEAR_ADD */
+    bool fuses_linear_gated;   /* act(gate) * up after a linear becomes LINEAR_GATED, where a row other than the last
+                                  takes it */
+    bool fuses_norm_linear;    /* a norm before a linear that alone reads it becomes NORM_LINEAR, in the same manner */
     bool fuses_rope;  /* writes of keys and values become KV_APPEND; it and PAGED_ATTENTION take a rope before them */
     bool tiles_pages; /* wants keys and values tiled (array/kv.h) */
     bool joins_rows;  /* the packed layouts of matrices of 16 n rows, one behind the other, are that of all their
@@ -155,7 +158,7 @@ typedef struct wr_backend {
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 6 };
+enum { WR_BACKEND_VERSION = 7 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

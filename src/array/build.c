@@ -53,6 +53,15 @@ static weir_status choose_row(const wr_compiler *c, wr_draft *d, weir_error *err
                    c->device->backend->name, weir_dtype_name(dtype));
 }
 
+weir_status wr_has_fast_row(wr_compiler *c, const wr_draft *d, bool *has, weir_error *err) {
+    const wr_kernel_row *rows = c->device->backend->kernels(d->op);
+    const wr_step *step = sketch(c, d);
+    *has = false;
+    if (!step) return no_memory(err);
+    for (int i = 0; rows && rows[i].name && rows[i + 1].name && !*has; i++) *has = !rows[i].fits || rows[i].fits(step);
+    return WEIR_OK;
+}
+
 static int32_t new_scratch(wr_compiler *c, size_t bytes) {
     return bytes > INT64_MAX ? WR_NONE : wr_add_storage(c, WR_IN_ARENA, (int64_t)bytes);
 }
@@ -196,6 +205,8 @@ static bool is_solo(const wr_compiler *c, const wr_draft *d) {
     }
     switch (d->op) { /* more work than their bytes say, or weights to read */
     case WR_OP_LINEAR:
+    case WR_OP_LINEAR_GATED:
+    case WR_OP_NORM_LINEAR:
     case WR_OP_GATHER_LINEAR:
     case WR_OP_MATMUL:
     case WR_OP_ATTENTION:

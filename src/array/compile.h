@@ -88,6 +88,8 @@ int32_t wr_add_draft(wr_compiler *c, wr_op_id op, int n_in, const int32_t *in, i
 
 weir_status wr_draft_steps(wr_compiler *c, weir_array *const *outputs, int n_outputs, weir_error *err);
 weir_status wr_fuse(wr_compiler *c, weir_error *err);
+/* Would a row of the draft's op other than the reference take it? For fuse.c. */
+weir_status wr_has_fast_row(wr_compiler *c, const wr_draft *d, bool *has, weir_error *err);
 weir_status wr_choose_kernels(wr_compiler *c, weir_error *err);
 weir_status wr_schedule(wr_compiler *c, weir_error *err);
 weir_status wr_plan_arena(wr_compiler *c, weir_error *err);

@@ -120,11 +120,14 @@ static wr_draft *only_made_for(const wr_compiler *c, int32_t value, wr_op_id op)
 
 /* ---- an add into the linear before it ---- */
 
-static bool same_layout(const wr_layout *a, const wr_layout *b) {
-    if (a->n_dims != b->n_dims || !wr_is_contiguous(b->n_dims, b->shape, b->strides)) return false;
+static bool same_shape(const wr_layout *a, const wr_layout *b) {
+    if (a->n_dims != b->n_dims) return false;
     for (int i = 0; i < a->n_dims; i++)
         if (a->shape[i] != b->shape[i]) return false;
     return true;
+}
+static bool same_layout(const wr_layout *a, const wr_layout *b) {
+    return wr_is_contiguous(b->n_dims, b->shape, b->strides) && same_shape(a, b);
 }
 
 /* The linear whose result is input k of the add, when nobody else reads it. */
@@ -156,6 +159,103 @@ static weir_status fuse_linear_adds(wr_compiler *c, weir_error *err) {
         add->n_in = linear->n_in + 1;
         add->in = in;
         linear->dead = true;
+    }
+    return WEIR_OK;
+}
+
+/* ---- act(gate) * up into the linear before it ---- */
+
+/* Is the value columns [first, first + shape's last) of a matrix with twice as many, with all other axes as they are?
+ */
+static bool is_half(const wr_value *v, int64_t first, weir_dtype dtype) {
+    const wr_layout *l = &v->layout;
+    int64_t width = l->n_dims ? l->shape[l->n_dims - 1] : 0, stride = 2 * width;
+    if (v->dtype != dtype || l->offset != first || width == 0 || (width > 1 && l->strides[l->n_dims - 1] != 1))
+        return false;
+    for (int i = l->n_dims - 2; i >= 0; stride *= l->shape[i--])
+        if (l->shape[i] != 1 && l->strides[i] != stride) return false;
+    return true;
+}
+
+/* The draft that may become the product's whole: it makes the gate and the up half, which nobody else reads. */
+static wr_draft *gated_linear(const wr_compiler *c, const wr_draft *mul, int k, wr_draft **act) {
+    const wr_value *out = &c->values[mul->out], *up = &c->values[mul->in[1 - k]];
+    *act = NULL;
+    for (int i = 0; i < 2 && !*act; i++) *act = only_made_for(c, mul->in[k], i ? WR_OP_GELU_TANH : WR_OP_SILU);
+    if (!*act || (*act)->out != mul->in[k] || c->values[(*act)->out].dtype != out->dtype) return NULL;
+    const wr_value *gate = &c->values[(*act)->in[0]];
+    const wr_storage *both = &c->storages[gate->storage];
+    if (gate->storage != up->storage || both->place != WR_IN_ARENA || both->producer == WR_NONE || both->output ||
+        both->n_uses != 2)
+        return NULL;
+    wr_draft *p = &c->drafts[both->producer];
+    if (p->op != WR_OP_LINEAR || p->dead || c->storages[c->values[p->in[0]].storage].written) return NULL;
+    const wr_linear_args *args = p->args;
+    int64_t width = out->layout.n_dims ? out->layout.shape[out->layout.n_dims - 1] : 0;
+    bool halves = args->rows == 2 * width && is_half(gate, 0, out->dtype) && is_half(up, width, out->dtype);
+    return halves && same_shape(&out->layout, &gate->layout) && same_shape(&out->layout, &up->layout) ? p : NULL;
+}
+
+static weir_status fuse_gates(wr_compiler *c, weir_error *err) {
+    for (int i = 0; i < c->n_drafts; i++) {
+        wr_draft *mul = &c->drafts[i], *act, *linear = NULL;
+        if (mul->op != WR_OP_MUL || mul->dead) continue;
+        for (int k = 0; k < 2 && !linear; k++) linear = gated_linear(c, mul, k, &act);
+        if (!linear) continue;
+        wr_linear_args *args = wr_arena_alloc(c->memory, sizeof *args);
+        if (!args) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+        memcpy(args, linear->args, sizeof *args);
+        args->gate = (int)act->op;
+        wr_draft fused = *mul;
+        fused.op = WR_OP_LINEAR_GATED;
+        fused.args = args;
+        fused.n_in = linear->n_in;
+        fused.in = linear->in;
+        bool taken;
+        WR_TRY(wr_has_fast_row(c, &fused, &taken, err));
+        if (!taken) continue;
+        *mul = fused;
+        linear->dead = act->dead = true;
+    }
+    return WEIR_OK;
+}
+
+/* ---- a norm into the linear that alone reads it ---- */
+
+static weir_status fuse_norms(wr_compiler *c, weir_error *err) {
+    for (int i = 0; i < c->n_drafts; i++) {
+        wr_draft *d = &c->drafts[i];
+        if ((d->op != WR_OP_LINEAR && d->op != WR_OP_LINEAR_GATED) || d->dead) continue;
+        const wr_value *x = &c->values[d->in[0]];
+        wr_draft *norm = only_made_for(c, d->in[0], WR_OP_RMS_NORM);
+        if (!norm || norm->n_in != 2 || c->storages[c->values[norm->in[0]].storage].written ||
+            !same_layout(&c->values[norm->out].layout, &x->layout) || x->layout.offset != 0 ||
+            c->values[norm->in[1]].dtype != WEIR_DTYPE_F32)
+            continue;
+        /* Like all weights of a linear, it may be read before the steps in front of it have ended. */
+        const wr_storage *weight = &c->storages[c->values[norm->in[1]].storage];
+        if (weight->place != WR_IN_LEAF || weight->written) continue;
+        const wr_norm_args *of = norm->args;
+        wr_linear_args *args = wr_arena_alloc(c->memory, sizeof *args);
+        int32_t *in = wr_arena_alloc(c->memory, (size_t)(d->n_in + 1) * sizeof *in);
+        if (!args || !in) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for compiling a program");
+        memcpy(args, d->args, sizeof *args);
+        args->norm_dtype = x->dtype;
+        args->norm_eps = of->eps;
+        args->norm_offset = of->weight_offset;
+        in[0] = norm->in[0];
+        in[1] = norm->in[1];
+        memcpy(in + 2, d->in + 1, (size_t)(d->n_in - 1) * sizeof *in);
+        wr_draft fused = *d;
+        fused.op = WR_OP_NORM_LINEAR;
+        fused.args = args;
+        fused.n_in = d->n_in + 1;
+        fused.in = in;
+        bool taken;
+        WR_TRY(wr_has_fast_row(c, &fused, &taken, err));
+        if (!taken) continue;
+        *d = fused;
+        norm->dead = true;
     }
     return WEIR_OK;
 }
@@ -256,6 +356,8 @@ static weir_status fuse_ropes(wr_compiler *c, weir_error *err) {
 
 weir_status wr_fuse(wr_compiler *c, weir_error *err) {
     if (!c->no_fusion && c->device->backend->fuses_linear_add) WR_TRY(fuse_linear_adds(c, err));
+    if (!c->no_fusion && !c->reference && c->device->backend->fuses_linear_gated) WR_TRY(fuse_gates(c, err));
+    if (!c->no_fusion && !c->reference && c->device->backend->fuses_norm_linear) WR_TRY(fuse_norms(c, err));
     if (!c->no_fusion && c->device->backend->fuses_rope) WR_TRY(fuse_ropes(c, err));
     if (c->no_fusion || !c->device->backend->kernels(WR_OP_FUSED)) return WEIR_OK;
     for (int i = 0; i < c->n_drafts; i++) {

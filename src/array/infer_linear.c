@@ -146,6 +146,41 @@ weir_status wr_infer_linear_add(weir_array *out, weir_error *err) {
                    (long long)args->cols);
 }
 
+static weir_status check_gate(weir_array *out, weir_error *err) {
+    const wr_linear_args *args = out->args;
+    if ((args->gate != WR_OP_SILU && args->gate != WR_OP_GELU_TANH) || args->rows % 2)
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "%s: %s over a weight of %lld rows is not possible", name(out),
+                       args->gate >= 0 && args->gate < WR_OP_COUNT ? wr_ops[args->gate].name : "that",
+                       (long long)args->rows);
+    out->shape[out->n_dims - 1] = args->rows / 2;
+    return WEIR_OK;
+}
+
+weir_status wr_infer_linear_gated(weir_array *out, weir_error *err) {
+    WR_TRY(wr_infer_linear(out, err));
+    return check_gate(out, err);
+}
+
+weir_status wr_infer_norm_linear(weir_array *out, weir_error *err) {
+    const wr_linear_args *args = out->args;
+    const weir_array *x = out->in[0], *norm = out->in[1];
+    WR_TRY(check_weight(out, 2, err));
+    bool good = wr_is_float(x->dtype) && x->n_dims >= 1 && x->shape[x->n_dims - 1] == args->cols &&
+                args->experts == 1 && wr_is_float(args->norm_dtype) && norm->dtype == WEIR_DTYPE_F32 &&
+                norm->n_dims == 1 && norm->shape[0] == args->cols;
+    if (!good)
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "norm_linear: input %s and norm weight %s do not fit a weight of %lld x %lld x %lld",
+                       wr_describe(x).s, wr_describe(norm).s, (long long)args->experts, (long long)args->rows,
+                       (long long)args->cols);
+    if (args->out_dtype) WR_TRY(check_out_dtype(out, err));
+    out->dtype = args->out_dtype ? args->out_dtype : args->norm_dtype;
+    out->n_dims = x->n_dims;
+    for (int i = 0; i < x->n_dims; i++) out->shape[i] = x->shape[i];
+    out->shape[x->n_dims - 1] = args->rows;
+    return args->gate ? check_gate(out, err) : WEIR_OK;
+}
+
 weir_status wr_infer_gather_linear(weir_array *out, weir_error *err) {
     const wr_linear_args *args = out->args;
     const weir_array *x = out->in[0], *ids = out->in[1];

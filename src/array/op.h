@@ -85,18 +85,25 @@ typedef struct wr_random_args {
 /* LINEAR: in0 x [..., cols]; then the weight: in1 data, in2 scales, in3 biases (as
  * many as the format has). y [..., rows] = x W^T, of out_dtype, or of x's dtype when that is 0 (bool).
  * LINEAR_ADD: in0 x, in1 addend [..., rows] of y's dtype, weight from in2; y = x W^T + addend, rounded once. Made by
- * the program compiler of an add after a linear, for backends that want it. GATHER_LINEAR: in0 x [T, cols], in1 ids i32
- * [T], weight from in2; y [T, rows]; id out of range gives NaN rows. EMBEDDING: in0 ids i32 [...], weight from in1; y
- * [..., cols] of out_dtype; id out of range gives NaN. DEQUANTIZE: weight from in0; y [experts?, rows, cols] of
- * out_dtype. packed = 0: as published (wr_weight of file/checkpoint.h describes the layout). packed = 1: in-data is one
+ * the program compiler of an add after a linear, for backends that want it. LINEAR_GATED: in0 x, weight from in1, W0
+ * its first rows / 2 rows and W1 the others; y [..., rows / 2] = act(x W0^T) * (x W1^T), with the roundings to y's
+ * dtype of the steps one by one: both products, act, the result. Made by the program compiler too, as is NORM_LINEAR:
+ * in0 x, in1 a norm's weight f32 [cols], weight from in2; LINEAR, or LINEAR_GATED where there is a gate, of the
+ * RMS_NORM of x in norm_dtype. GATHER_LINEAR: in0 x [T, cols], in1 ids i32 [T], weight from in2; y [T, rows]; id out of
+ * range gives NaN rows. EMBEDDING: in0 ids i32 [...], weight from in1; y [..., cols] of out_dtype; id out of range
+ * gives NaN. DEQUANTIZE: weight from in0; y [experts?, rows, cols] of out_dtype. packed = 0: as published (wr_weight of
+ * file/checkpoint.h describes the layout). packed = 1: in-data is one
  * u8 buffer in the backend's own layout, no scales, no biases. */
 typedef struct wr_linear_args {
     weir_quant quant;
     weir_dtype weight_dtype; /* dense: dtype of data; affine: dtype of scales and biases */
-    weir_dtype out_dtype;    /* EMBEDDING, DEQUANTIZE; LINEAR and LINEAR_ADD: 0 is x's */
+    weir_dtype out_dtype;    /* EMBEDDING, DEQUANTIZE; the other ones: 0 is x's (the norm's) */
     int packed;
+    int gate;           /* LINEAR_GATED, perhaps NORM_LINEAR: WR_OP_SILU or WR_OP_GELU_TANH; else 0 */
     float global_scale; /* nvfp4; else 1 */
     int64_t experts, rows, cols;
+    weir_dtype norm_dtype; /* NORM_LINEAR, as the two behind it: of what the norm gives; else 0 */
+    float norm_eps, norm_offset;
 } wr_linear_args;
 
 typedef struct wr_quantize_args {

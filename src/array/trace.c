@@ -88,8 +88,8 @@ static int64_t tensor_bytes(const wr_tensor *t) {
 void wr_trace_label(const wr_program *program, int i, char *text) {
     const wr_step *step = &program->steps[i];
     int n = snprintf(text, WR_TRACE_LABEL, "%s", wr_ops[step->op].name);
-    if (step->op == WR_OP_LINEAR || step->op == WR_OP_LINEAR_ADD || step->op == WR_OP_GATHER_LINEAR ||
-        step->op == WR_OP_EMBEDDING) {
+    if (step->op == WR_OP_LINEAR || step->op == WR_OP_LINEAR_ADD || step->op == WR_OP_LINEAR_GATED ||
+        step->op == WR_OP_NORM_LINEAR || step->op == WR_OP_GATHER_LINEAR || step->op == WR_OP_EMBEDDING) {
         const wr_linear_args *args = step->args;
         n += snprintf(text + n, (size_t)(WR_TRACE_LABEL - n), " %s %lldx%lld", weir_quant_name(args->quant.mode),
                       (long long)args->rows, (long long)args->cols);

@@ -20,6 +20,7 @@ static int first_weight(const wr_step *step) {
     switch (step->op) {
     case WR_OP_DEQUANTIZE: return 0;
     case WR_OP_LINEAR_ADD:
+    case WR_OP_NORM_LINEAR:
     case WR_OP_GATHER_LINEAR: return 2;
     default: return 1;
     }
@@ -39,6 +40,8 @@ void wr_linear_params_of(const wr_step *step, int first, wr_linear_params *out) 
         .biases = step->n_in > first + 2 ? step->in[first + 2].data : NULL,
         .addend = step->op == WR_OP_LINEAR_ADD ? step->in[1].data : NULL,
         .ids = step->op == WR_OP_GATHER_LINEAR ? step->in[1].data : NULL,
+        .half = a->gate ? a->rows / 2 : 0,
+        .gelu = a->gate == WR_OP_GELU_TANH,
         .m = wr_linear_rows_of_x(step),
         .n = a->rows,
         .k = a->cols,
@@ -274,6 +277,41 @@ static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_e
     return wr_launch(launcher, &spec, err);
 }
 
+static weir_status gated_ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_linear_params p;
+    wr_linear_params_of(step, first_weight(step), &p);
+    bool f32 = f32_fits(step);
+    int64_t n_tiles = f32 ? p.half : ceil_div(p.half, WR_TILE_ROWS);
+    wr_launch_spec spec = {.kernel = f32 ? "wr_linear_gated_f32" : "wr_linear_gated_ref",
+                           .blocks = blocks_for(ceil_div(p.m, 8) * n_tiles, REF_THREADS / 32),
+                           .threads = REF_THREADS,
+                           .params = &p,
+                           .params_bytes = sizeof(p)};
+    return wr_launch(launcher, &spec, err);
+}
+
+/* NORM_LINEAR's: the norm into scratch, then the reference of what is left. */
+static size_t normed_ref_scratch(const wr_step *step, int n_threads) {
+    const wr_linear_args *a = step->args;
+    (void)n_threads;
+    return (size_t)(wr_linear_rows_of_x(step) * a->cols) * weir_dtype_bytes(a->norm_dtype);
+}
+static weir_status normed_ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    const wr_linear_args *a = step->args;
+    wr_norm_args of = {.eps = a->norm_eps, .weight_offset = a->norm_offset, .out_dtype = a->norm_dtype};
+    wr_step norm = {.op = WR_OP_RMS_NORM, .args = &of, .out = step->in[0], .n_in = 2, .in = step->in};
+    norm.out.data = step->scratch;
+    norm.out.dtype = a->norm_dtype;
+    WR_TRY(wr_cuda_norm_rows(WR_OP_RMS_NORM)[0].launch(&norm, launcher, err));
+    wr_tensor in[4] = {norm.out};
+    for (int i = 2; i < step->n_in; i++) in[i - 1] = step->in[i];
+    wr_step rest = *step;
+    rest.op = a->gate ? WR_OP_LINEAR_GATED : WR_OP_LINEAR;
+    rest.in = in;
+    rest.n_in = step->n_in - 1;
+    return a->gate ? gated_ref_launch(&rest, launcher, err) : ref_launch(&rest, launcher, err);
+}
+
 /* ---- GATHER_LINEAR ---- */
 
 enum { FEW_ROWS = 64 }; /* up to so many, each row reads its expert by itself */
@@ -403,6 +441,14 @@ const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
         {.name = "f32", .fits = f32_fits, .launch = ref_launch},
         {.name = "ref", .launch = ref_launch},
         {0}};
+    static const wr_kernel_row gated[] = {
+        {.name = "lean", .fits = wr_linear_gated_fits, .launch = wr_linear_fused_launch},
+        {.name = "ref", .launch = gated_ref_launch},
+        {0}};
+    static const wr_kernel_row normed[] = {
+        {.name = "lean", .fits = wr_linear_normed_fits, .launch = wr_linear_fused_launch},
+        {.name = "ref", .launch = normed_ref_launch, .scratch_bytes = normed_ref_scratch},
+        {0}};
     static const wr_kernel_row gather[] = {
         {.name = "prefill",
          .fits = wr_gather_prefill_fits,
@@ -417,6 +463,8 @@ const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
     switch (op) {
     case WR_OP_LINEAR:
     case WR_OP_LINEAR_ADD: return linear;
+    case WR_OP_LINEAR_GATED: return gated;
+    case WR_OP_NORM_LINEAR: return normed;
     case WR_OP_GATHER_LINEAR: return gather;
     case WR_OP_EMBEDDING:
     case WR_OP_DEQUANTIZE: return numbers;

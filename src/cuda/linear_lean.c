@@ -1,11 +1,12 @@
 /* The decode tier of the shapes that models have: how kernels/linear_lean.cu shares its work, and its launches. */
 #include <stdio.h>
 
+#include "cuda/kernels/norm.h"
 #include "cuda/linear_plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum { PART_BYTES = 8 * 20 * 4, SLICE_BYTES = WR_LEAN_TILES * WR_TILE_COLS * 2 };
+enum { PART_BYTES = 8 * 20 * 4, SLICE_BYTES = WR_LEAN_TILES * WR_TILE_COLS * 2, MOST_NORMED = 2 };
 
 /* Tiles read ahead, and warps of a block for up to 16 rows; 0: no kernels of this kind. */
 static int ahead_of(int kind) {
@@ -44,13 +45,17 @@ static bool complete(const wr_decode_shape *s, int64_t jobs, int64_t most_blocks
     p->threads = 32 * p->tiles * p->takers;
     p->blocks = most_blocks < groups ? most_blocks : groups;
     int64_t buffers = p->split && groups <= p->blocks ? 1 : 2;
+    int64_t sums = buffers * ceil_div(p->tiles, split) * s->slices * width * PART_BYTES;
+    int64_t norm = s->normed ? (WR_LEAN_NORM_PARTS + s->k_tiles * WR_TILE_COLS) * 4 : 0; /* before there are sums */
     p->shared_bytes = (size_t)(WR_LEAN_BAR_BYTES + (s->m * (kept * SLICE_BYTES + 16) + 127) / 128 * 128 +
-                               buffers * ceil_div(p->tiles, split) * s->slices * width * PART_BYTES);
+                               (sums > norm ? sums : norm));
     if (p->split)
         p->blocks *= p->cluster;
     else
         p->blocks = ceil_div(p->blocks, p->cluster) * p->cluster;
-    bool whole = jobs || p->split || p->takers == s->slices; /* a warp of the others has one slice of a row tile */
+    /* A warp of the others has one slice of a row tile. */
+    bool whole = jobs || p->split || s->gated || p->takers == s->slices;
+    if ((s->gated || s->normed) && (s->m > 8 || p->cluster > 1 || (s->gated && p->tiles % 2))) return false;
     uint64_t step = (uint64_t)(p->blocks * p->tiles) * (uint64_t)s->k_tiles * (uint64_t)s->tile_bytes;
     return whole && kept <= WR_LEAN_SLICES && p->takers <= kept && p->threads <= 32 * most_warps(s, p, jobs) &&
            p->tiles <= 15 && p->shared_bytes <= s->shared_bytes && most_blocks > 0 && step <= UINT32_MAX &&
@@ -119,7 +124,7 @@ static weir_status launch(wr_linear_params *p, const wr_lean_plan *plan, const c
     p->groups = (int32_t)ceil_div(p->row_tiles, plan->tiles);
     p->stride = (int32_t)(plan->split ? plan->blocks / plan->cluster : plan->blocks);
     p->job_blocks = (int32_t)plan->blocks;
-    p->row_step = p->stride * plan->tiles;
+    p->row_step = p->stride * plan->tiles / (p->half ? 2 : 1); /* gated: of each of a pair */
     p->row_step_bytes = (uint32_t)(p->row_step * p->k_tiles * wr_linear_tile_bytes(p->kind));
     p->unscale = wr_linear_kind_unscale(p->kind);
     wr_launch_spec spec = {.kernel = name,
@@ -149,6 +154,45 @@ weir_status wr_linear_lean_launch_plan(const wr_step *step, const wr_lean_plan *
     wr_linear_params p;
     wr_linear_params_of(step, step->op == WR_OP_LINEAR ? 1 : 2, &p);
     return launch(&p, plan, form_of(plan, p.m), 1, launcher, err);
+}
+
+/* ---- LINEAR_GATED, NORM_LINEAR ---- */
+
+static bool fused_plan_of(const wr_step *step, wr_lean_plan *plan) {
+    const wr_linear_args *a = step->args;
+    wr_decode_shape shape;
+    wr_linear_decode_shape(step, wr_linear_rows_of_x(step), &shape);
+    shape.normed = step->op == WR_OP_NORM_LINEAR;
+    shape.gated = a->gate != 0; /* the sums of a gate's row tile and of its up half's meet in a block */
+    return (!a->gate || a->rows % (2 * WR_TILE_ROWS) == 0) && wr_linear_lean_plan(&shape, 0, plan);
+}
+bool wr_linear_gated_fits(const wr_step *step) {
+    wr_lean_plan plan;
+    return fused_plan_of(step, &plan);
+}
+/* Every block norms all of x. */
+bool wr_linear_normed_fits(const wr_step *step) {
+    const wr_linear_args *a = step->args;
+    wr_lean_plan plan;
+    return step->in[0].dtype == WEIR_DTYPE_F32 && a->norm_dtype == WEIR_DTYPE_BF16 && a->cols <= WR_NORM_MOST &&
+           a->cols % WR_TILE_COLS == 0 && wr_linear_rows_of_x(step) <= MOST_NORMED && fused_plan_of(step, &plan);
+}
+weir_status wr_linear_fused_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    const wr_linear_args *a = step->args;
+    wr_linear_params p;
+    wr_lean_plan plan;
+    bool normed = step->op == WR_OP_NORM_LINEAR;
+    wr_linear_params_of(step, normed ? 2 : 1, &p);
+    if (!fused_plan_of(step, &plan))
+        return WR_FAIL(err, WEIR_E_STATE, "%s: no plan for %lld x %lld weights", wr_ops[step->op].name, (long long)p.n,
+                       (long long)p.k);
+    if (normed) {
+        p.norm = step->in[1].data;
+        p.norm_eps = a->norm_eps;
+        p.norm_offset = a->norm_offset;
+        p.norm_warps = wr_norm_threads(a->cols) / 32;
+    }
+    return launch(&p, &plan, a->gate ? "gated" : "lean", 1, launcher, err);
 }
 
 weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,

@@ -13,6 +13,8 @@ typedef struct wr_decode_shape {
     int64_t tile_bytes;
     int n_sm;
     size_t shared_bytes;
+    bool gated; /* LINEAR_GATED: row tiles of a block come in pairs */
+    bool normed;
     bool force_direct, force_spread; /* consider only one way to add the slices (tests, GATHER_LINEAR) */
     bool clusters;                   /* the card and the build have kernels of clusters */
 } wr_decode_shape;
@@ -52,6 +54,11 @@ weir_status wr_linear_lean_launch(const wr_step *step, wr_linear_params *p, bool
                                   weir_error *err);
 weir_status wr_linear_lean_gather_launch(const wr_step *step, wr_linear_params *p, int64_t rows_of_job, int64_t jobs,
                                          bool *done, wr_launcher *launcher, weir_error *err);
+
+/* The rows "lean" of LINEAR_GATED and NORM_LINEAR. */
+bool wr_linear_gated_fits(const wr_step *step);
+bool wr_linear_normed_fits(const wr_step *step);
+weir_status wr_linear_fused_launch(const wr_step *step, wr_launcher *launcher, weir_error *err);
 
 /* False: no decode kernel can serve it. */
 bool wr_linear_decode_plan(const wr_decode_shape *shape, wr_decode_plan *out);

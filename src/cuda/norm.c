@@ -1,4 +1,6 @@
 /* Norms, rotary embedding and convolution on the device (kernels/norm.cu). */
+#include <stdio.h>
+
 #include "base/dtype.h"
 #include "cuda/kernels/norm.h"
 #include "cuda/launch.h"
@@ -36,19 +38,15 @@ static bool norm_params(const wr_step *step, wr_norm_params *p) {
     return p->rows > 0;
 }
 
-/* Which kernel: by the length of a row alone, since it decides the order of the sum. */
 static weir_status launch_norm(const wr_step *step, wr_launcher *launcher, weir_error *err) {
-    static const struct {
-        int threads;
-        const char *kernel;
-    } tiers[] = {{128, "wr_norm_128"}, {256, "wr_norm_256"}, {512, "wr_norm_512"}, {1024, "wr_norm_1024"}};
     wr_norm_params p;
+    char kernel[32];
     if (!norm_params(step, &p)) return WEIR_OK;
-    if (p.n <= 32 * WR_NORM_EACH) return launch(launcher, "wr_norm_32", p.rows, 4, 128, &p, sizeof p, err);
-    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)
-        if (p.n <= tiers[i].threads * WR_NORM_EACH)
-            return launch(launcher, tiers[i].kernel, p.rows, 1, tiers[i].threads, &p, sizeof p, err);
-    return launch(launcher, "wr_norm_long", p.rows, 1, 1024, &p, sizeof p, err);
+    int threads = wr_norm_threads(p.n);
+    if (p.n > WR_NORM_MOST) return launch(launcher, "wr_norm_long", p.rows, 1, threads, &p, sizeof p, err);
+    snprintf(kernel, sizeof kernel, "wr_norm_%d", threads);
+    if (threads == 32) return launch(launcher, kernel, p.rows, 4, 128, &p, sizeof p, err);
+    return launch(launcher, kernel, p.rows, 1, threads, &p, sizeof p, err);
 }
 static weir_status launch_norm_ref(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_norm_params p;

@@ -316,10 +316,25 @@ static weir_array *gen_linear(context *c, bool *more) {
     bool gather = c->op == WR_OP_GATHER_LINEAR;
     if (!wr_is_float(c->dtype)) return NULL;
     if (tall(c) && c->variant != 0 && c->variant != 3) return NULL;
-    if (!make_weight(c, gather ? 3 : 1, tall(c) ? 1 : 37, &w)) return NULL;
+    int64_t rows = c->op == WR_OP_LINEAR_GATED || c->op == WR_OP_NORM_LINEAR ? (tall(c) ? 2 : 64) : tall(c) ? 1 : 37;
+    if (!make_weight(c, gather ? 3 : 1, rows, &w)) return NULL;
     weir_array *x = DATA(c->dtype, rows_of(c), w.args.cols);
     if (c->op == WR_OP_LINEAR_ADD) {
         weir_array *in[5] = {x, DATA(c->dtype, rows_of(c), w.args.rows), w.parts[0], w.parts[1], w.parts[2]};
+        return wr_node(c->g, c->op, in, 2 + w.n, &w.args);
+    }
+    if (c->op == WR_OP_LINEAR_GATED) {
+        /* Small, since errors of one product are multiplied by the other. */
+        x = weir_cast(weir_mul(x, weir_scalar_f32(c->g, 0.001f)), c->dtype);
+        weir_array *in[4] = {x, w.parts[0], w.parts[1], w.parts[2]};
+        w.args.gate = c->variant % 3 ? WR_OP_SILU : WR_OP_GELU_TANH;
+        return wr_node(c->g, c->op, in, 1 + w.n, &w.args);
+    }
+    if (c->op == WR_OP_NORM_LINEAR) {
+        weir_array *in[5] = {x, DATA(WEIR_DTYPE_F32, w.args.cols), w.parts[0], w.parts[1], w.parts[2]};
+        w.args.norm_dtype = c->variant % 2 ? WEIR_DTYPE_BF16 : WEIR_DTYPE_F32;
+        w.args.norm_eps = 1e-5f;
+        w.args.norm_offset = c->variant % 3 ? 0 : 1;
         return wr_node(c->g, c->op, in, 2 + w.n, &w.args);
     }
     if (!gather) return wr_linear(x, &w.args, w.parts[0], w.parts[1], w.parts[2]);
@@ -541,6 +556,8 @@ wr_case_maker wr_case_of(wr_op_id op) {
     case WR_OP_MATMUL: return gen_matmul;
     case WR_OP_LINEAR:
     case WR_OP_LINEAR_ADD:
+    case WR_OP_LINEAR_GATED:
+    case WR_OP_NORM_LINEAR:
     case WR_OP_GATHER_LINEAR: return gen_linear;
     case WR_OP_EMBEDDING: return gen_embedding;
     case WR_OP_QUANTIZE_WEIGHT:

@@ -1,6 +1,6 @@
 /* What the compiler fuses for the CUDA device only: ropes into attention and into the write of keys, the writes of keys
- * and of values into one; with the bits of the steps one by one, and not where somebody else reads what would be gone.
- * Skipped without a device. */
+ * and of values into one, act(gate) * up into the linear before it, norms into the linear behind them; with the bits of
+ * the steps one by one, and not where somebody else reads what would be gone. Skipped without a device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,6 +149,115 @@ static void writes_of_other_rows_stay_apart(void **state) {
     check((layer){.other_rows = true}, (counts){.ropes = 1, .writes = 2});
 }
 
+/* ---- norm, linear, act(gate) * up ---- */
+
+enum { COLUMNS = 512, HALF = 48 };
+
+typedef struct gated {
+    int64_t rows;
+    bool gelu, up_first, gate_read_twice, other_halves;
+    bool normed, norm_read_twice, norm_weight_computed;
+    bool fuses, fuses_norm;
+} gated;
+
+/* A dense bf16 weight as the device's kernels want it. */
+static weir_array *packed_weight(weir_graph *g, wr_linear_args *args) {
+    *args = (wr_linear_args){
+        .weight_dtype = WEIR_DTYPE_BF16, .global_scale = 1, .experts = 1, .rows = 2 * HALF, .cols = COLUMNS};
+    uint16_t *dense = malloc(2 * HALF * COLUMNS * sizeof *dense);
+    for (int i = 0; i < 2 * HALF * COLUMNS; i++) dense[i] = wr_f32_to_bf16((float)((i * 7919) % 2003) / 20000 - 0.05f);
+    int64_t bytes = (int64_t)cuda->backend->packed_bytes(args);
+    void *packed = calloc(1, (size_t)bytes);
+    cuda->backend->pack(args, dense, NULL, NULL, packed, 0, 1);
+    args->packed = 1;
+    weir_array *w = weir_from_data(g, WEIR_DTYPE_U8, 1, &bytes, packed);
+    free(dense);
+    free(packed);
+    return w;
+}
+
+static int build_gated(const gated *c, weir_graph *g, weir_array **outputs) {
+    wr_linear_args args;
+    float *values = malloc((size_t)c->rows * COLUMNS * sizeof *values);
+    for (int64_t i = 0; i < c->rows * COLUMNS; i++) values[i] = (float)((i * 104729) % 2001) / 1000 - 1;
+    weir_array *x = weir_from_data(g, WEIR_DTYPE_F32, DIMS(c->rows, COLUMNS), values);
+    free(values);
+    weir_array *w = packed_weight(g, &args);
+    wr_norm_args norm = {.eps = 1e-5f, .weight_offset = 1, .out_dtype = WEIR_DTYPE_BF16};
+    weir_array *weight = weir_slice(x, (int64_t[]){0, 0}, (int64_t[]){1, COLUMNS}, NULL);
+    weight = weir_reshape(weight, 1, (int64_t[]){COLUMNS});
+    if (c->norm_weight_computed) weight = weir_neg(weight);
+    weir_array *from =
+        c->normed ? wr_node(g, WR_OP_RMS_NORM, (weir_array *[]){x, weight}, 2, &norm) : weir_cast(x, WEIR_DTYPE_BF16);
+    weir_array *both = wr_linear(from, &args, w, NULL, NULL);
+    int64_t at = c->other_halves ? HALF : 0;
+    weir_array *gate = weir_slice(both, (int64_t[]){0, at}, (int64_t[]){c->rows, at + HALF}, NULL);
+    weir_array *up = weir_slice(both, (int64_t[]){0, HALF - at}, (int64_t[]){c->rows, 2 * HALF - at}, NULL);
+    weir_array *open = c->gelu ? weir_gelu_tanh(gate) : weir_silu(gate);
+    int n = 0;
+    outputs[n++] = c->up_first ? weir_mul(up, open) : weir_mul(open, up);
+    if (c->gate_read_twice) outputs[n++] = weir_neg(gate);
+    if (c->norm_read_twice)
+        outputs[n++] = weir_slice(weir_neg(from), (int64_t[]){0, 0}, (int64_t[]){c->rows, HALF}, NULL);
+    return n;
+}
+
+static void check_gated(gated c) {
+    weir_error err;
+    weir_graph *graph;
+    weir_array *outputs[2];
+    wr_program *program, *steps;
+    if (!cuda) skip();
+    assert_int_equal(weir_graph_new(cuda, &graph, &err), WEIR_OK);
+    int n = build_gated(&c, graph, outputs);
+    assert_int_equal(wr_program_new(outputs, n, NULL, &program, &err), WEIR_OK);
+    assert_int_equal(wr_program_new(outputs, n, &(wr_program_options){.no_fusion = true}, &steps, &err), WEIR_OK);
+    assert_int_equal(count(program, WR_OP_NORM_LINEAR), c.fuses_norm);
+    assert_int_equal(count(program, WR_OP_LINEAR_GATED), c.fuses && !c.fuses_norm);
+    assert_int_equal(count(program, WR_OP_LINEAR), !c.fuses && !c.fuses_norm);
+    assert_int_equal(count(program, WR_OP_RMS_NORM), c.normed && !c.fuses_norm);
+    assert_int_equal(count(steps, WR_OP_NORM_LINEAR), 0);
+    assert_int_equal(count(steps, WR_OP_LINEAR_GATED), 0);
+    assert_int_equal(wr_program_run(program, &err), WEIR_OK);
+    assert_int_equal(wr_program_run(steps, &err), WEIR_OK);
+    for (int i = 0; i < n; i++)
+        same(wr_program_output(program, i)->data, wr_program_output(steps, i)->data, (size_t)c.rows * HALF * 2);
+    wr_program_free(program);
+    wr_program_free(steps);
+    weir_graph_free(graph);
+}
+
+static void gates_go_into_the_linear_of_few_rows(void **state) {
+    (void)state;
+    for (int64_t rows = 1; rows <= 8; rows++) check_gated((gated){.rows = rows, .fuses = true});
+    check_gated((gated){.rows = 3, .gelu = true, .fuses = true});
+    check_gated((gated){.rows = 2, .up_first = true, .fuses = true});
+}
+static void gates_of_many_rows_stay(void **state) {
+    (void)state;
+    check_gated((gated){.rows = 40});
+}
+static void gates_that_others_read_stay(void **state) {
+    (void)state;
+    check_gated((gated){.rows = 1, .gate_read_twice = true});
+}
+static void a_gate_in_the_lower_half_stays(void **state) {
+    (void)state;
+    check_gated((gated){.rows = 1, .other_halves = true});
+}
+
+static void norms_go_into_the_linear_of_very_few_rows(void **state) {
+    (void)state;
+    check_gated((gated){.rows = 1, .normed = true, .fuses = true, .fuses_norm = true});
+    check_gated((gated){.rows = 2, .normed = true, .gate_read_twice = true, .fuses_norm = true});
+    check_gated((gated){.rows = 40, .normed = true});
+}
+static void norms_that_others_read_stay(void **state) {
+    (void)state;
+    check_gated((gated){.rows = 1, .normed = true, .norm_read_twice = true, .fuses = true});
+    check_gated((gated){.rows = 1, .normed = true, .norm_weight_computed = true, .fuses = true});
+}
+
 static int open_device(void **state) {
     weir_error err;
     (void)state;
@@ -167,6 +276,12 @@ int main(void) {
         cmocka_unit_test(a_rope_that_others_read_stays),
         cmocka_unit_test(a_read_between_the_writes_keeps_them_apart),
         cmocka_unit_test(writes_of_other_rows_stay_apart),
+        cmocka_unit_test(gates_go_into_the_linear_of_few_rows),
+        cmocka_unit_test(gates_of_many_rows_stay),
+        cmocka_unit_test(gates_that_others_read_stay),
+        cmocka_unit_test(a_gate_in_the_lower_half_stays),
+        cmocka_unit_test(norms_go_into_the_linear_of_very_few_rows),
+        cmocka_unit_test(norms_that_others_read_stay),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -28,6 +28,8 @@ static bool rounds_to_bf16(const weir_array *node) {
     switch (node->op) {
     case WR_OP_LINEAR:
     case WR_OP_LINEAR_ADD:
+    case WR_OP_LINEAR_GATED:
+    case WR_OP_NORM_LINEAR:
     case WR_OP_GATHER_LINEAR:
     case WR_OP_ATTENTION:
     case WR_OP_PAGED_ATTENTION: return true;

@@ -312,6 +312,106 @@ static void an_addend_is_added_before_the_rounding(void **state) {
     free_weight(&w);
 }
 
+/* act(gate) * up as steps of their own do it, in numbers of y's dtype. */
+static void gates(wr_op_id act, const cloth *both, const cloth *y) {
+    int64_t m = y->t.shape[0], half = y->t.shape[1];
+    cloth gate = outputs(y->t.dtype, m, half), up = outputs(y->t.dtype, m, half), open = outputs(y->t.dtype, m, half);
+    for (int64_t i = 0; i < m * half; i++) {
+        put_float(&gate.t, i, get_float(&both->t, i / half * 2 * half + i % half));
+        put_float(&up.t, i, get_float(&both->t, i / half * 2 * half + half + i % half));
+    }
+    wr_step step = {.op = act, .n_in = 1, .in = &gate.t};
+    assert_true(run_row(wr_cuda_elementwise_rows(act), "chain", &step, &open));
+    wr_tensor in[] = {open.t, up.t};
+    step = (wr_step){.op = WR_OP_MUL, .n_in = 2, .in = in};
+    assert_true(run_row(wr_cuda_elementwise_rows(WR_OP_MUL), "chain", &step, y));
+    free_cloth(&gate);
+    free_cloth(&up);
+    free_cloth(&open);
+}
+
+/* 1,536 columns: the lean row takes 1 to 8 rows of x; 160 rows of the weight are 5 pairs of row tiles. */
+static void gated_products_have_the_bits_of_the_steps_one_by_one(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 2, 3, 5, 8};
+    for (int f = 0; f < COUNT(formats); f++) {
+        weight w = new_weight(formats[f], 1, 160, 1536, 0.01f, 1);
+        for (int d = 0; d < 3; d++) {
+            weir_dtype dtype = d == 0 ? BF16 : d == 1 ? F16 : F32;
+            w.args.gate = d == 1 ? WR_OP_GELU_TANH : WR_OP_SILU;
+            cloth x = tokens(BF16, 11, 1536, 0, 5), both = outputs(dtype, 11, 160), want = outputs(dtype, 11, 80),
+                  y = outputs(dtype, 11, 80);
+            linear(&w, &x, true, "ref", NULL, &both);
+            gates(w.args.gate, &both, &want);
+            call c = {.op = WR_OP_LINEAR_GATED, .first = &x.t, .w = &w, .packed = true, .row = "ref"};
+            assert_true(run_call(&c, &y));
+            check_equal(&y, &want, "ref");
+            c.row = "lean";
+            for (int i = 0; i < COUNT(counts); i++) {
+                cloth xm = head(&x, counts[i]), wm = head(&want, counts[i]), ym = outputs(dtype, counts[i], 80);
+                c.first = &xm.t;
+                bool ran = run_call(&c, &ym);
+                if (ran) check_equal(&ym, &wm, wr_linear_kind_name(wr_linear_kind(&w.args)));
+                if (wr_linear_kind(&w.args) == WR_KIND_A4_64) assert_true(ran);
+                free_cloth(&ym);
+            }
+            c.first = &x.t;
+            assert_false(run_call(&c, &y)); /* 11 rows */
+            free_cloth(&x);
+            free_cloth(&both);
+            free_cloth(&want);
+            free_cloth(&y);
+        }
+        free_weight(&w);
+    }
+}
+
+/* Of every number of warps that a norm may have, fewer and more than a block's. */
+static void normed_products_have_the_bits_of_the_steps_one_by_one(void **state) {
+    (void)state;
+    static const int64_t cols[] = {512, 1536, 4096, 5632};
+    for (int i = 0; i < COUNT(cols) * 2; i++) {
+        int64_t k = cols[i / 2];
+        weight w = new_weight(formats[2 - i % 2 * 2], 1, 96, k, 0.01f, 1);
+        cloth x = tokens(F32, 2, k, i % 3, 5), of = tokens(F32, 1, k, i % 2, 6), normed = outputs(BF16, 2, k);
+        of.t.n_dims = 1, of.t.shape[0] = k, of.t.strides[0] = 1;
+        w.args.norm_dtype = BF16, w.args.norm_eps = 1e-5f, w.args.norm_offset = (float)(i % 2);
+        wr_norm_args args = {.eps = 1e-5f, .weight_offset = (float)(i % 2), .out_dtype = BF16};
+        wr_tensor in[] = {x.t, of.t};
+        wr_step step = {.op = WR_OP_RMS_NORM, .args = &args, .n_in = 2, .in = in};
+        assert_true(run_row(wr_cuda_norm_rows(WR_OP_RMS_NORM), "rows", &step, &normed));
+        for (int gate = 0; gate < 2; gate++) {
+            int64_t n = gate ? 48 : 96;
+            cloth both = outputs(BF16, 2, 96), want = outputs(BF16, 2, n);
+            w.args.gate = 0;
+            linear(&w, &normed, true, "ref", NULL, gate ? &both : &want);
+            if (gate) gates(w.args.gate = WR_OP_SILU, &both, &want);
+            for (int64_t m = 1; m <= 2; m++) {
+                cloth xm = head(&x, m), wm = head(&want, m);
+                static const char *const rows[] = {"lean", "ref"};
+                for (int r = 0; r < 2; r++) {
+                    cloth y = outputs(BF16, m, n);
+                    call c = {.op = WR_OP_NORM_LINEAR,
+                              .first = &xm.t,
+                              .second = &of.t,
+                              .w = &w,
+                              .packed = true,
+                              .row = rows[r]};
+                    assert_true(run_call(&c, &y));
+                    check_equal(&y, &wm, rows[r]);
+                    free_cloth(&y);
+                }
+            }
+            free_cloth(&both);
+            free_cloth(&want);
+        }
+        free_weight(&w);
+        free_cloth(&x);
+        free_cloth(&of);
+        free_cloth(&normed);
+    }
+}
+
 static void cards_with_little_shared_memory_get_the_same_bits(void **state) {
     (void)state;
     weight w = new_weight(formats[2], 1, 64, 4096, 0.01f, 1);
@@ -465,13 +565,19 @@ static void plans_fit_the_card(void **state) {
                 assert_true(p.shared_bytes <= s.shared_bytes && p.blocks >= 1 && p.blocks % p.chunks == 0);
                 assert_true((int64_t)p.chunk_slices * p.chunks >= s.slices);
                 assert_true(p.chunks == 1 || (p.chunks - 1) * p.chunk_slices < s.slices);
-                wr_lean_plan lean;
                 s.clusters = shared[i % 3] > 200 << 10;
-                if (m > 16 || !wr_linear_lean_plan(&s, 0, &lean)) continue;
-                assert_true(lean.shared_bytes <= s.shared_bytes && lean.threads == 32 * lean.tiles * lean.takers);
-                assert_true(lean.threads <= 32 * WR_LEAN_WARPS && lean.blocks >= 1 && lean.blocks <= 24 * s.n_sm);
-                assert_true(lean.blocks % lean.cluster == 0 && (lean.cluster == 1 || s.clusters));
-                assert_true(lean.split ? m <= 8 : lean.takers == s.slices);
+                for (int form = 0; form < 4; form++) {
+                    wr_lean_plan lean;
+                    s.gated = form & 1, s.normed = form & 2;
+                    if (m > 16 || !wr_linear_lean_plan(&s, 0, &lean)) continue;
+                    assert_true(lean.shared_bytes <= s.shared_bytes && lean.threads == 32 * lean.tiles * lean.takers);
+                    assert_true(lean.threads <= 32 * WR_LEAN_WARPS && lean.blocks >= 1 && lean.blocks <= 24 * s.n_sm);
+                    assert_true(lean.blocks % lean.cluster == 0 && (lean.cluster == 1 || s.clusters));
+                    assert_true(lean.split ? m <= 8 : s.gated || lean.takers == s.slices);
+                    assert_true(!form || (m <= 8 && lean.cluster == 1));
+                    assert_true(!s.gated || lean.tiles % 2 == 0);
+                    assert_true(!s.normed || lean.shared_bytes >= (size_t)(m * (k + 8) * 2 + 4 * k + 1024));
+                }
             }
 }
 
@@ -487,6 +593,8 @@ int main(void) {
         cmocka_unit_test(odd_sizes_alignments_and_dtypes_are_served),
         cmocka_unit_test(f32_weights_are_multiplied_in_f32),
         cmocka_unit_test(an_addend_is_added_before_the_rounding),
+        cmocka_unit_test(gated_products_have_the_bits_of_the_steps_one_by_one),
+        cmocka_unit_test(normed_products_have_the_bits_of_the_steps_one_by_one),
         cmocka_unit_test(cards_with_little_shared_memory_get_the_same_bits),
         cmocka_unit_test(experts_have_the_bits_of_linear),
         cmocka_unit_test(embeddings_are_the_cpus),

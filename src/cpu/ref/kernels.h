@@ -39,6 +39,8 @@ void wr_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 /* linear.c: sums in double, rounded once: the yardstick of the fast kernels, which accumulate in f32. */
 void wr_ref_matmul(const wr_step *step, int thread, int n_threads);
 void wr_ref_linear(const wr_step *step, int thread, int n_threads); /* LINEAR LINEAR_ADD */
+void wr_ref_linear_gated(const wr_step *step, int thread, int n_threads);
+void wr_ref_norm_linear(const wr_step *step, int thread, int n_threads);
 void wr_ref_gather_linear(const wr_step *step, int thread, int n_threads);
 void wr_ref_embedding(const wr_step *step, int thread, int n_threads);
 void wr_ref_dequantize(const wr_step *step, int thread, int n_threads);

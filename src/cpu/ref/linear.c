@@ -60,8 +60,14 @@ static weight weight_at(const wr_step *step, int first) {
     return w;
 }
 
+static int64_t norm_rows(const wr_step *step) {
+    int64_t cols = ((const wr_linear_args *)step->args)->cols;
+    return cols ? wr_tensor_size(&step->in[0]) / cols : 0;
+}
+/* A row of the weight a thread; NORM_LINEAR: and all of the norm's results. */
 size_t wr_ref_linear_scratch(const wr_step *step, int n_threads) {
-    return (size_t)((const wr_linear_args *)step->args)->cols * sizeof(float) * (size_t)n_threads;
+    size_t rows = step->op == WR_OP_NORM_LINEAR ? 1 + (size_t)norm_rows(step) : 1;
+    return (size_t)((const wr_linear_args *)step->args)->cols * sizeof(float) * rows * (size_t)n_threads;
 }
 static float *row_buffer(const wr_step *step, int thread) {
     return (float *)step->scratch + ((const wr_linear_args *)step->args)->cols * thread;
@@ -78,12 +84,12 @@ static double dot(const wr_tensor *x, int64_t first, const float *w, int64_t n) 
     return sum;
 }
 
-void wr_ref_linear(const wr_step *step, int thread, int n_threads) {
+static void linear(const wr_step *step, const wr_tensor *x, const wr_tensor *addend, int first, int thread,
+                   int n_threads) {
     const wr_linear_args *a = step->args;
-    const wr_tensor *x = &step->in[0], *addend = step->op == WR_OP_LINEAR_ADD ? &step->in[1] : NULL;
     int64_t n_rows = a->rows ? wr_tensor_size(&step->out) / a->rows : 0, begin, end;
     if (n_rows == 0) return;
-    weight w = weight_at(step, addend ? 2 : 1);
+    weight w = weight_at(step, first);
     float *buffer = row_buffer(step, thread);
     wr_share(a->rows, thread, n_threads, &begin, &end);
     for (int64_t n = begin; n < end; n++) {
@@ -94,6 +100,72 @@ void wr_ref_linear(const wr_step *step, int thread, int n_threads) {
             wr_store_f64(step->out.data, step->out.dtype, m * a->rows + n, sum);
         }
     }
+}
+
+void wr_ref_linear(const wr_step *step, int thread, int n_threads) {
+    bool adds = step->op == WR_OP_LINEAR_ADD;
+    linear(step, &step->in[0], adds ? &step->in[1] : NULL, adds ? 2 : 1, thread, n_threads);
+}
+
+static double rounded(double x, weir_dtype dtype) {
+    uint64_t room;
+    wr_store_f64(&room, dtype, 0, x);
+    return wr_load_f64(&room, dtype, 0);
+}
+static double activated(int op, double x) {
+    if (op == WR_OP_SILU) return x / (1 + exp(-x));
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+/* The gate's products wait in y for those of the other half. */
+static void gated(const wr_step *step, const wr_tensor *x, int first, int thread, int n_threads) {
+    const wr_linear_args *a = step->args;
+    const wr_tensor *y = &step->out;
+    int64_t half = a->rows / 2, n_rows = half ? wr_tensor_size(y) / half : 0, begin, end;
+    if (n_rows == 0) return;
+    weight w = weight_at(step, first);
+    float *buffer = row_buffer(step, thread);
+    wr_share(half, thread, n_threads, &begin, &end);
+    for (int64_t n = begin; n < end; n++) {
+        wr_dequant_row(a, w.data, w.scales, w.biases, 0, n, buffer);
+        for (int64_t m = 0; m < n_rows; m++)
+            wr_store_f64(y->data, y->dtype, m * half + n, dot(x, m * a->cols, buffer, a->cols));
+        wr_dequant_row(a, w.data, w.scales, w.biases, 0, half + n, buffer);
+        for (int64_t m = 0; m < n_rows; m++) {
+            double up = rounded(dot(x, m * a->cols, buffer, a->cols), y->dtype);
+            double gate = rounded(activated(a->gate, wr_load_f64(y->data, y->dtype, m * half + n)), y->dtype);
+            wr_store_f64(y->data, y->dtype, m * half + n, gate * up);
+        }
+    }
+}
+void wr_ref_linear_gated(const wr_step *step, int thread, int n_threads) {
+    gated(step, &step->in[0], 1, thread, n_threads);
+}
+
+/* Each thread norms all rows for itself. */
+void wr_ref_norm_linear(const wr_step *step, int thread, int n_threads) {
+    const wr_linear_args *a = step->args;
+    const wr_tensor *x = &step->in[0];
+    int64_t rows = norm_rows(step);
+    float *normed = (float *)step->scratch + a->cols * (n_threads + rows * thread);
+    for (int64_t m = 0; m < rows; m++) {
+        double square = 0;
+        for (int64_t k = 0; k < a->cols; k++) {
+            double v = wr_load_f64(x->data, x->dtype, m * a->cols + k);
+            square += v * v;
+        }
+        double factor = 1 / sqrt(square / (double)a->cols + a->norm_eps);
+        for (int64_t k = 0; k < a->cols; k++) {
+            double v = wr_load_f64(x->data, x->dtype, m * a->cols + k) * factor;
+            v *= (double)((const float *)step->in[1].data)[k] + (double)a->norm_offset;
+            normed[m * a->cols + k] = (float)rounded(v, a->norm_dtype);
+        }
+    }
+    wr_tensor of = {.data = normed, .dtype = WEIR_DTYPE_F32};
+    if (a->gate)
+        gated(step, &of, 2, thread, n_threads);
+    else
+        linear(step, &of, NULL, 2, thread, n_threads);
 }
 
 void wr_ref_gather_linear(const wr_step *step, int thread, int n_threads) {

@@ -39,6 +39,8 @@ wr_kernel wr_cpu_ref(wr_op_id op) {
     case WR_OP_MATMUL: return wr_ref_matmul;
     case WR_OP_LINEAR:
     case WR_OP_LINEAR_ADD: return wr_ref_linear;
+    case WR_OP_LINEAR_GATED: return wr_ref_linear_gated;
+    case WR_OP_NORM_LINEAR: return wr_ref_norm_linear;
     case WR_OP_GATHER_LINEAR: return wr_ref_gather_linear;
     case WR_OP_EMBEDDING: return wr_ref_embedding;
     case WR_OP_DEQUANTIZE: return wr_ref_dequantize;
@@ -67,6 +69,8 @@ size_t wr_cpu_ref_scratch(const wr_step *step, int n_threads) {
     case WR_OP_ARG_TOP_K: return wr_ref_sort_scratch(step, n_threads);
     case WR_OP_LINEAR:
     case WR_OP_LINEAR_ADD:
+    case WR_OP_LINEAR_GATED:
+    case WR_OP_NORM_LINEAR:
     case WR_OP_GATHER_LINEAR:
     case WR_OP_EMBEDDING:
     case WR_OP_DEQUANTIZE: return wr_ref_linear_scratch(step, n_threads);

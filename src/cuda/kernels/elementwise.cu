@@ -22,31 +22,11 @@
  *
  * Tried and dropped: sigmoid as 1 / (1 + exp(-x)), which is 0 from x = -88.7 on while the truth is a normal number
  * until -87.3 and loses the last digits before; gelu_tanh by 1 + tanh(u), which cancels for negative x. */
+#include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/elementwise.h"
 
 /* ---- functions of floats that every kernel knows ---- */
-
-/* e^-|x| / (1 + e^-|x|) or 1 / (1 + e^-|x|), by the sign of x: no overflow, no cancellation. y multiplies. */
-WR_DEVICE float times_sigmoid(float y, float x) {
-    float t = expf(-fabsf(x));
-    return (x < 0 ? y * t : y) / (1 + t);
-}
-
-/* x / (1 + e^-w), w = 2 sqrt(2/pi) (x + 0.044715 x^3), is x/2 (1 + tanh(w/2)) without its cancellation. w is carried in
- * two floats, since its error is the relative error of e^w. */
-WR_DEVICE float gelu_tanh(float x) {
-    if (fabsf(x) > 24) return x < 0 ? x * 0.0f : x; /* e^-|w| is 0 from 16 on; -inf gives NaN, as the formula does */
-    /* 2 sqrt(2/pi) and 0.044715 times it, each as a sum of two floats. */
-    const float a = 1.5957691669464111f, a_low = -4.5340681e-08f, b = 0.071354813873767853f, b_low = 2.3988325e-09f;
-    float square = x * x, square_low = fmaf(x, x, -square);
-    float cubic = b * square, cubic_low = fmaf(b, square, -cubic) + fmaf(b, square_low, b_low * square);
-    float sum = a + cubic, back = sum - a, sum_low = (a - (sum - back)) + (cubic - back) + (cubic_low + a_low);
-    float w = x * sum, w_low = fmaf(x, sum, -w) + x * sum_low;
-    float t = expf(-fabsf(w));
-    t = fmaf(t, w < 0 ? w_low : -w_low, t);
-    return (w < 0 ? x * t : x) / (1 + t);
-}
 
 /* Ops that chains and the float interpreter know. y is not read by ops of one operand. Operands are of the result's
  * dtype already; the result is not rounded yet. Keep in step with is_light() of cuda/elementwise.c. */
@@ -65,9 +45,9 @@ WR_DEVICE float light(int op, float x, float y) {
     case WR_EW_RECIPROCAL: return 1 / x;
     case WR_EW_EXP: return expf(x);
     case WR_EW_TANH: return tanhf(x);
-    case WR_EW_SIGMOID: return times_sigmoid(1, x);
-    case WR_EW_SILU: return times_sigmoid(x, x);
-    case WR_EW_GELU_TANH: return gelu_tanh(x);
+    case WR_EW_SIGMOID: return wr_times_sigmoid(1, x);
+    case WR_EW_SILU: return wr_times_sigmoid(x, x);
+    case WR_EW_GELU_TANH: return wr_gelu_tanh(x);
     case WR_EW_RELU: return x < 0 ? 0 : x;
     default: return x; /* cast */
     }

@@ -6,6 +6,7 @@
 #ifndef WR_CUDA_LINEAR_CUH
 #define WR_CUDA_LINEAR_CUH
 
+#include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/linear.h"
 
@@ -226,6 +227,17 @@ WR_DEVICE void wr_linear_store(const wr_linear_params &p, i64 m, i64 n, float su
     const i64 at = m * p.n + n;
     if (p.addend) y = y + wr_linear_number(p.addend, p.y_type, at);
     wr_linear_put(p.y, p.y_type, at, y);
+}
+/* LINEAR_GATED: the sums of gate and up for y[m, n], with the roundings of the steps one by one. */
+WR_DEVICE float wr_linear_rounded(const wr_linear_params &p, float x) {
+    if (p.y_type == WR_NUM_F32) return x;
+    return p.y_type == WR_NUM_BF16 ? wr_bf16_to_f32(wr_f32_to_bf16(x)) : wr_f16_to_f32(wr_f32_to_f16(x));
+}
+WR_DEVICE void wr_linear_store_gated(const wr_linear_params &p, i64 m, i64 n, float gate, float up) {
+    gate = wr_linear_rounded(p, gate * p.unscale * p.global_scale);
+    up = wr_linear_rounded(p, up * p.unscale * p.global_scale);
+    gate = wr_linear_rounded(p, p.gelu ? wr_gelu_tanh(gate) : wr_times_sigmoid(gate, gate));
+    wr_linear_put(p.y, p.y_type, m * p.half + n, gate * up);
 }
 /* x[i] as the bf16 that the tensor cores get. */
 WR_DEVICE u16 wr_linear_x(const wr_linear_params &p, i64 i) {

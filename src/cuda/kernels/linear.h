@@ -59,10 +59,11 @@ enum {
     WR_LEAN_WARPS = 24, /* and the most warps of a block of theirs */
     WR_LEAN_GATHER_WARPS = 16,
     WR_LEAN_SPLIT_WARPS = 20,
-    WR_LEAN_BAR_BYTES = 256, /* of their shared memory, for barriers of slices */
-    WR_LEAN_SLICES = 32,     /* of x that a block keeps, at most */
-    WR_AFFINE_SHIFT = 32,    /* BF16 scales, E8M0 */
-    WR_NVFP4_SHIFT = 19      /* E5M3 */
+    WR_LEAN_BAR_BYTES = 256,  /* of their shared memory, for barriers of slices */
+    WR_LEAN_SLICES = 32,      /* of x that a block keeps, at most */
+    WR_LEAN_NORM_PARTS = 256, /* NORM_LINEAR: floats in front of the norm's weights */
+    WR_AFFINE_SHIFT = 32,     /* BF16 scales, E8M0 */
+    WR_NVFP4_SHIFT = 19       /* E5M3 */
 };
 
 /* How codes become numbers. */
@@ -193,6 +194,7 @@ typedef struct wr_linear_params {
     const void *scales;         /* published layouts only */
     const void *biases;         /* published layouts only */
     const void *addend;         /* [m, n] of y's type, or NULL */
+    int64_t half;               /* LINEAR_GATED: n / 2, the columns of y; else 0 */
     const int32_t *ids;         /* GATHER_LINEAR: expert of each row of x; else NULL */
     const wr_linear_jobs *jobs; /* GATHER_LINEAR of many rows: rows by expert; else NULL */
     int64_t max_jobs;           /* of jobs */
@@ -202,6 +204,7 @@ typedef struct wr_linear_params {
     int64_t row_tiles, k_tiles;
     int32_t slices, slice_tiles; /* slice s: k tiles s * slice_tiles .. ; the last slice may be shorter */
     int32_t kind, x_type, y_type;
+    int32_t gelu; /* LINEAR_GATED: the gate goes through gelu_tanh, else through silu */
     int32_t tile_bits, tile_code, tile_scales, tile_offset; /* of the kind, for kernels that serve all of them */
     float unscale, global_scale;
     /* How this launch shares the work; each tier says what it means by them. */
@@ -216,6 +219,11 @@ typedef struct wr_linear_params {
     /* Published layouts only. */
     int32_t mode, bits, group, weight_type;
     int32_t block_bytes; /* GGUF */
+    /* NORM_LINEAR: x is f32 and normed on its way, as RMS_NORM does it (norm.cu) with so many warps a row; else NULL.
+     */
+    const float *norm;
+    float norm_eps, norm_offset;
+    int32_t norm_warps;
 } wr_linear_params;
 
 /* Slices of a weight: their number and the k tiles of one. About 512 columns, a fixed function of the columns. */

@@ -1,5 +1,5 @@
-/* LINEAR and GATHER_LINEAR of packed weights for 1 to 16 rows of x (GATHER_LINEAR: 8), where every slice has 8 tiles:
- * the decode tier (linear_decode.cuh) without its questions.
+/* LINEAR and, of up to 8 rows of x, LINEAR_GATED, NORM_LINEAR and GATHER_LINEAR of packed weights for 1 to 16 rows,
+ * where every slice has 8 tiles: the decode tier (linear_decode.cuh) without its questions.
  *
  * Contract and layouts: linear.h. A warp takes slices of one row tile; of LINEAR all of its slices lie at the same
  * place in K. The 8 tiles of a slice are straight code: a tile is loaded into the ring of registers as soon as the tile
@@ -8,7 +8,9 @@
  * comes by ldmatrix as the B operand. From sm_90 on bulk copies bring it, with a barrier for each slice, so that a warp
  * waits for the columns that it reads. The slices of a row tile lie in shared memory and are added in order by the
  * warps that made them, behind a barrier of their own. Weights are asked for before wr_grid_wait(), x after it; behind
- * x, as much of the weights again, into L2, while x is on its way.
+ * x, as much of the weights again, into L2, while x is on its way. With a gate, row tiles go in pairs, one of the gate
+ * and the one of the up half that it belongs to, whose warps share a barrier. With a norm, each block norms all of x
+ * (up to 2 rows) as it lays it into shared memory.
  *
  * Two forms for clusters of two blocks (sm_90a). lean16, 9 to 16 rows: each block brings every second row of x to both.
  * split, up to 8 rows where K is so long that x fills a block's memory: a block has half of the slices and of x, its
@@ -42,6 +44,7 @@
 #ifndef WR_CUDA_LINEAR_LEAN_CUH
 #define WR_CUDA_LINEAR_LEAN_CUH
 
+#include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/linear_decode.cuh"
 
 /* A block's part of x: `count` slices from slice `first` on, of the job's rows. */
@@ -87,6 +90,70 @@ WR_DEVICE void lean_bring(const wr_linear_params &p, const job &b, const lean_x 
 }
 #endif
 
+WR_DEVICE void lean_fetch(float *v, const float *from) {
+    if ((u64)from % 16 == 0)
+        wr_eight_load(v, from, WEIR_DTYPE_F32, 0);
+    else
+        for (int e = 0; e < 8; e++) v[e] = from[e];
+}
+/* The norm's weights to shared memory, where each thread later reads what it brought; neither wait nor barrier. */
+WR_DEVICE void lean_bring_norm(const wr_linear_params &p, float *to) {
+    const int lane = threadIdx.x % 32, cols = (int)p.k;
+#pragma unroll 1
+    for (int w = threadIdx.x / 32; w < p.norm_warps; w += p.warps) {
+        const int at = (32 * w + lane) * 8;
+        if (at >= cols) break;
+        if ((u64)p.norm % 16 == 0) {
+            wr_cp16(wr_smem(to + at), p.norm + at);
+            wr_cp16(wr_smem(to + at + 4), p.norm + at + 4);
+        } else {
+            for (int e = 0; e < 8; e++) to[at + e] = p.norm[at + e];
+        }
+    }
+    wr_cp_commit();
+}
+/* Rows of x to shared memory, normed on the way (NORM_LINEAR), by all threads, with barriers. The sum of squares is
+ * norm.cu's tree: a warp's part is made by whichever warp has the time. weights: as brought; parts: room for
+ * [m][norm_warps]. */
+WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to, int pitch_bytes, const float *weights,
+                                 float *parts) {
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32, cols = (int)p.k;
+    const float *x = (const float *)p.x;
+#pragma unroll 1
+    for (int row = 0; row < b.m; row++)
+#pragma unroll 1
+        for (int w = first; w < p.norm_warps; w += p.warps) {
+            const int at = (32 * w + lane) * 8;
+            float v[8], square = 0.0f;
+            if (at < cols) {
+                lean_fetch(v, x + row_of(b, row) * cols + at);
+                for (int e = 0; e < 8; e++) square = fmaf(v[e], v[e], square);
+            }
+            for (int mask = 16; mask; mask >>= 1) square = square + __shfl_xor_sync(0xFFFFFFFFu, square, mask);
+            if (lane == 0) parts[row * p.norm_warps + w] = square;
+        }
+    wr_cp_wait<0>();
+    __syncthreads();
+#pragma unroll 1
+    for (int row = 0; row < b.m; row++) {
+        float square = parts[row * p.norm_warps];
+        for (int w = 1; w < p.norm_warps; w++) square = square + parts[row * p.norm_warps + w];
+        const float factor = 1 / sqrtf(square / (float)cols + p.norm_eps);
+#pragma unroll 1
+        for (int w = first; w < p.norm_warps; w += p.warps) {
+            const int at = (32 * w + lane) * 8;
+            if (at >= cols) break;
+            float v[8];
+            u32 y[4];
+            lean_fetch(v, x + row_of(b, row) * cols + at);
+            for (int e = 0; e < 8; e++) v[e] = v[e] * factor * (weights[at + e] + p.norm_offset);
+            for (int i = 0; i < 4; i++) y[i] = wr_pack_bf16(v[2 * i], v[2 * i + 1]);
+            *(uint4 *)(to + row * pitch_bytes + 2 * at) = make_uint4(y[0], y[1], y[2], y[3]);
+        }
+    }
+    __syncthreads(); /* the room of parts and weights is that of the sums */
+}
+
 /* The sums of one row tile, which the `threads` threads that keep them have written: y. */
 template <int NT>
 WR_DEVICE void lean_add(const wr_linear_params &p, const job &b, const float *part, i64 row_tile, int thread,
@@ -99,6 +166,21 @@ WR_DEVICE void lean_add(const wr_linear_params &p, const job &b, const float *pa
         for (int s = 0; s < p.slices; s++) sum += from[s * NT * PART];
         const i64 n = row_tile * WR_TILE_ROWS + row;
         if (n < p.n) wr_linear_store(p, row_of(b, token), n, sum);
+    }
+}
+
+/* The same of a gate's row tile and of its up half's, whose sums lie a row tile further. */
+template <int NT>
+WR_DEVICE void lean_add_gated(const wr_linear_params &p, const job &b, const float *part, i64 row_tile, int thread,
+                              int threads) {
+    const int other = p.slices * NT * PART;
+    for (int i = thread; i < b.m * WR_TILE_ROWS; i += threads) {
+        const int token = i / WR_TILE_ROWS, row = i % WR_TILE_ROWS;
+        const float *from = part + token * PART_PITCH + row;
+        float gate = 0.0f, up = 0.0f;
+#pragma unroll 2
+        for (int s = 0; s < p.slices; s++) gate += from[s * NT * PART], up += from[other + s * NT * PART];
+        wr_linear_store_gated(p, row_of(b, token), row_tile * WR_TILE_ROWS + row, gate, up);
     }
 }
 
@@ -122,10 +204,12 @@ WR_DEVICE void lean_add_own(const wr_linear_params &p, const job &b, const float
 }
 #endif
 
-/* AHEAD: tiles of the ring; divides 8. */
-template <int KIND, int NT, int AHEAD, bool GATHER, bool SPLIT>
-WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
-    const bool ONE = !GATHER && !SPLIT; /* a warp has one slice of a row tile */
+enum { LEAN_PLAIN, LEAN_GATHER, LEAN_GATED, LEAN_SPLIT };
+
+/* AHEAD: tiles of the ring; divides 8. FORM: LEAN_. */
+template <int KIND, int NT, int AHEAD, int FORM> WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
+    const bool GATHER = FORM == LEAN_GATHER, SPLIT = FORM == LEAN_SPLIT, GATED = FORM == LEAN_GATED;
+    const bool ONE = FORM == LEAN_PLAIN; /* a warp has one slice of a row tile */
     const int WORDS = wr_tile<KIND>::words, BYTES = wr_tile<KIND>::bytes;
     const int lane = wr_opaque(threadIdx.x % 32), warp = threadIdx.x / 32;
     wr_grid_launch();
@@ -138,7 +222,11 @@ WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
     const int takers = p.chunk_slices, r = p.group_tiles == 1 ? 0 : warp / takers, local = warp - r * takers;
     const int mine = ONE ? 1 : (count - local + takers - 1) / takers;
     int group = SPLIT ? (int)blockIdx.x / cluster : b.block, row_tile = group * p.group_tiles + r;
-    const int row_tiles = (int)p.row_tiles;
+    int row_tiles = (int)p.row_tiles;
+    if (GATED) { /* even warps' rows are gates, odd ones' the up half's: both of a pair lie in this block */
+        row_tile = row_tile / 2 + (r & 1) * (row_tiles / 2);
+        if (!(r & 1)) row_tiles /= 2;
+    }
     const u8 *next = b.w + ((i64)row_tile * p.k_tiles + (first + local) * WR_LEAN_TILES) * BYTES;
     u32 ring[AHEAD][WORDS];
     if (row_tile < row_tiles && mine > 0) {
@@ -148,9 +236,11 @@ WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
     const int m = b.m, pitch = most * LEAN_SLICE_BYTES + 16;
     const lean_x part_of_x = {shared + WR_LEAN_BAR_BYTES, pitch, first, count, wr_smem(shared)};
     float *sums = (float *)(part_of_x.to + ((m * pitch + 127) & ~127));
+    const bool normed = (FORM == LEAN_PLAIN || GATED) && NT == 1 && p.norm;
+    if (normed) lean_bring_norm(p, sums + WR_LEAN_NORM_PARTS);
     bool bulk = false;
 #if WR_HAS_BULK
-    bulk = p.x_type == WR_NUM_BF16 && p.k == p.k_tiles * WR_TILE_COLS && (u64)p.x % 16 == 0;
+    bulk = p.x_type == WR_NUM_BF16 && p.k == p.k_tiles * WR_TILE_COLS && (u64)p.x % 16 == 0 && !normed;
     if ((int)threadIdx.x < count) {
         wr_bar_init(part_of_x.bars + 8 * threadIdx.x, 1);
         wr_bar_init_done();
@@ -171,9 +261,13 @@ WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
         wr_prefetch_l2(next + AHEAD * BYTES, AHEAD * BYTES); /* while x is on its way; not more than that */
 #endif
     if (!bulk) {
-        lean_stage(p, b, part_of_x);
-        wr_cp_wait<0>();
-        __syncthreads();
+        if (normed) {
+            lean_stage_normed(p, b, part_of_x.to, pitch, sums + WR_LEAN_NORM_PARTS, sums);
+        } else {
+            lean_stage(p, b, part_of_x);
+            wr_cp_wait<0>();
+            __syncthreads();
+        }
         if (WR_HAS_BULK && (int)threadIdx.x < count) wr_bar_arrive(part_of_x.bars + 8 * threadIdx.x);
     }
     u32 x[NT];
@@ -239,9 +333,14 @@ WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
         }
 #endif
         if (!SPLIT) {
-            const int threads = 32 * takers;
-            wr_barrier(1 + r, threads);
-            lean_add<NT>(p, b, part - local * NT * PART, row_tile, threadIdx.x - r * threads, threads);
+            const int threads = 32 * takers * (GATED ? 2 : 1), pair = GATED ? r / 2 : r;
+            wr_barrier(1 + pair, threads);
+            if (GATED)
+                lean_add_gated<NT>(p, b, part - (local + (r & 1) * p.slices) * NT * PART,
+                                   r & 1 ? row_tile - (int)p.row_tiles / 2 : row_tile, threadIdx.x - pair * threads,
+                                   threads);
+            else
+                lean_add<NT>(p, b, part - local * NT * PART, row_tile, threadIdx.x - r * threads, threads);
         }
         part += turn;
         turn = -turn;
@@ -259,20 +358,24 @@ WR_DEVICE void lean(const wr_linear_params &p, u8 *shared) {
 #define WR_LEAN_KERNELS(kind, ahead, warps)                                                                            \
     WR_KERNEL(wr_linear_##kind##_lean, wr_linear_params, 32 * WR_LEAN_WARPS, 1) {                                      \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        lean<WR_KIND_##kind, 1, ahead, false, false>(p, shared);                                                       \
+        lean<WR_KIND_##kind, 1, ahead, LEAN_PLAIN>(p, shared);                                                         \
+    }                                                                                                                  \
+    WR_KERNEL(wr_linear_##kind##_gated, wr_linear_params, 32 * WR_LEAN_WARPS, 1) {                                     \
+        WR_DYNAMIC_SHARED(shared);                                                                                     \
+        lean<WR_KIND_##kind, 1, ahead, LEAN_GATED>(p, shared);                                                         \
     }                                                                                                                  \
     WR_KERNEL(wr_linear_##kind##_gather, wr_linear_params, 32 * WR_LEAN_GATHER_WARPS, 1) {                             \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        lean<WR_KIND_##kind, 1, ahead, true, false>(p, shared);                                                        \
+        lean<WR_KIND_##kind, 1, ahead, LEAN_GATHER>(p, shared);                                                        \
     }
 #define WR_LEAN_CLUSTER_KERNELS(kind, ahead, warps)                                                                    \
     WR_KERNEL(wr_linear_##kind##_lean16, wr_linear_params, 32 * (warps), 1) {                                          \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        lean<WR_KIND_##kind, 2, ahead, false, false>(p, shared);                                                       \
+        lean<WR_KIND_##kind, 2, ahead, LEAN_PLAIN>(p, shared);                                                         \
     }                                                                                                                  \
     WR_KERNEL(wr_linear_##kind##_split, wr_linear_params, 32 * WR_LEAN_SPLIT_WARPS, 1) {                               \
         WR_DYNAMIC_SHARED(shared);                                                                                     \
-        lean<WR_KIND_##kind, 1, ahead, false, true>(p, shared);                                                        \
+        lean<WR_KIND_##kind, 1, ahead, LEAN_SPLIT>(p, shared);                                                         \
     }
 
 #endif

@@ -6,6 +6,12 @@
 
 /* Elements a thread holds; threads of a row by its length, up to 1,024 (then a thread holds several eights). */
 enum { WR_NORM_EACH = 8, WR_NORM_MOST = 8192 };
+/* Threads that a row of n columns takes: its length alone decides, since it decides the order of the sum. */
+static inline int wr_norm_threads(int64_t n) {
+    int threads = 32;
+    for (; threads < 1024 && n > threads * WR_NORM_EACH; threads *= threads == 32 ? 4 : 2) {}
+    return threads;
+}
 
 /* x, out [rows, n] contiguous; weight, bias [n] or NULL. */
 typedef struct wr_norm_params {
