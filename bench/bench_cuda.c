@@ -201,7 +201,8 @@ static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols,
     for (int i = 0; i < n_copies; i++) wr_buffer_release(copies[i]);
 }
 
-/* Do rows of x have the same bits whatever their number? Prints how many numbers of y differ from those of 512 rows. */
+/* Do rows of x have the same bits whatever their number? Prints how many numbers of y differ from those of 512 rows.
+ * Random blocks of GGUF have scales that are no numbers, too. */
 static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols) {
     static const int64_t ms[] = {512, 1, 2, 3, 5, 6, 8, 9, 13, 16, 17, 32, 33, 64, 100, 128, 129, 300};
     enum { N = sizeof ms / sizeof *ms };
@@ -234,18 +235,17 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
                 y[i] = weir_add(wr_leaf(g, WEIR_DTYPE_F32, 2, (int64_t[]){ms[i], rows}, NULL, 0, addend), y[i]);
         }
         check(weir_eval(y, N, &err), &err);
-        for (int i = 0; i < N; i++)
+        const void *first = weir_array_data(y[0]);
+        for (int i = 0; i < N; i++) {
+            const void *got = weir_array_data(y[i]);
             for (int64_t e = 0; e < ms[i] * rows; e++) {
-                if (with_addend) {
-                    float got = ((const float *)weir_array_data(y[i]))[e];
-                    differ += wr_f32_bits(got) != wr_f32_bits(((const float *)weir_array_data(y[0]))[e]);
-                    infinite += !isfinite(got);
-                } else {
-                    uint16_t got = ((const uint16_t *)weir_array_data(y[i]))[e];
-                    differ += got != ((const uint16_t *)weir_array_data(y[0]))[e];
-                    infinite += (got & 0x7f80) == 0x7f80;
-                }
+                uint32_t bits = with_addend ? ((const uint32_t *)got)[e] : ((const uint16_t *)got)[e];
+                uint32_t want = with_addend ? ((const uint32_t *)first)[e] : ((const uint16_t *)first)[e];
+                uint32_t exponent = with_addend ? 0x7f800000u : 0x7f80u;
+                differ += bits != want;
+                infinite += (bits & exponent) == exponent;
             }
+        }
         printf("{\"bench\":\"linear_rows\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"addend\":%s,\"counts\":%d,"
                "\"differ\":%lld,\"infinite\":%lld}\n",
                formats[f].name, (long long)rows, (long long)cols, with_addend ? "true" : "false", (int)N,
@@ -258,7 +258,7 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
     wr_buffer_release(addend);
 }
 static void check_linears(weir_device *device) {
-    static const int64_t shapes[][2] = {{320, 4096}, {144, 14336}, {1000, 1536}, {2112, 1000}};
+    static const int64_t shapes[][2] = {{320, 4096}, {144, 14336}, {1000, 1536}, {2112, 1280}};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (size_t s = 0; s < (quick ? 1 : sizeof shapes / sizeof *shapes); s++)
             check_linear(device, (int)f, shapes[s][0], shapes[s][1]);

@@ -78,7 +78,7 @@ static double cost_of(const wr_decode_shape *s, int64_t jobs, const wr_lean_plan
     double uneven = (double)(turns * p->takers) / (double)kept; /* of which half is made up for by the memory */
     double few = 45e3 / (double)(at_once * warps * ahead_of(s->kind) * s->tile_bytes);
     double x = (double)(busy * s->m * kept * SLICE_BYTES) * (!p->split && p->cluster > 1 ? 0.7 : 1);
-    return bytes * (few > 1 ? few : 1) * (0.5 + 0.5 * uneven) + x + (p->split ? 50e3 : 3e3) * (double)rounds;
+    return bytes * (few > 1 ? few : 1) * (0.5 + 0.5 * uneven) + x + (p->split ? 65e3 : 3e3) * (double)rounds;
 }
 
 static void consider(const wr_decode_shape *s, int64_t jobs, wr_lean_plan p, double *best, wr_lean_plan *out) {

@@ -24,14 +24,19 @@
  * block, y once. Operations: 2 m n k.
  *
  * Measured (H200, 30 November 2026, 4 bits in groups of 64, us a call, medians of graphs of 48 to 240 calls with cold
- * weights; in brackets the kernels before, in the same run):
+ * weights, the driver's own division of a multiprocessor's memory; in brackets the kernels before, in the same run):
  *   rows                 1            2      4      6             8              16
- *   [12288, 4096]        7.69 (9.42)  8.38   8.96   9.47 (10.9)   9.65 (11.4)    12.0 (15.3, tiles of 16 tokens)
- *   [28672, 4096]        16.3 (20.0)                              18.2 (22.2)    23.4
+ *   [12288, 4096]        7.63 (9.37)  8.06   8.50   8.91 (10.9)   9.20 (11.3)    11.8 (15.3, tiles of 16 tokens)
+ *   [28672, 4096]        16.1 (20.0)                              17.8 (22.2)    21.2 (tiles of 16 tokens: 21.5)
  *   [4096, 4096]         3.72 (4.47)         4.70                 5.51 (6.30)    6.75 (10.2)
  *   [6144, 4096]         4.85 (5.80)                              6.52           8.32
- *   [4096, 14336] split  10.9 (11.1)  11.1   12.0                 13.6 (21.4)
+ *   [4096, 14336] split  11.1 (11.1)  11.2   11.8                 12.7 (21.4)
  *   [128256, 4096]       68.6 (80.5)                              74.3           85.9
+ *   other kinds, [12288, 4096], 1 / 8 / 16 rows, by bench_cuda, where all memory beside the shared one is 28 KB of L1:
+ *   4 bits 8.4 / 9.8 / 12.5; 8 bits 13.5 / 14.9 / 17.0; MXFP4 9.6 / 10.7 / 13.5; NVFP4 10.4 / 11.7 / 14.2; MXFP8 14.0 /
+ *   15.3 / 16.9; Q4_K 14.0 / 15.2 / 17.3; Q6_K 16.7 / 18.2; Q8_0 14.1 / 15.7; bf16 23.4 / 24.4
+ * Loads on their way take room in L1: with 100% of it given to shared memory (device.c) one row takes 8.43 us, with 72%
+ * or less 7.75 (16.3 instead of 17.5 at [28672, 4096]).
  * What it was, at one row of [12288, 4096]: 24 warps a block of 3 row tiles and 8 takers instead of 6 and 4, and lane
  * offsets that the compiler cannot fold (46 instead of 66 instructions a tile): 9.42 to 8.70; bulk copies of x and
  * barriers of slices: 8.06; 128-byte sectors asked for: 7.93; the prefetch: 7.69.

@@ -242,6 +242,45 @@ WR_KERNEL(selftest_cluster, selftest_params, 64, 1) {
     ((float *)p.out)[blockIdx.x * blockDim.x + id] = value;
 }
 
+/* a u32 [4 k]: each block of a cluster of k copies its four words to all of them, adds its number to them and stores
+ * them into the next block, where matrices of 16-bit values (value 8 row + column) turned by stmatrix lie behind them;
+ * all of it goes to out u32 [blocks, 4 k + 4 k + 128] by a bulk store. */
+WR_KERNEL(selftest_cluster_copies, selftest_params, 32, 1) {
+    WR_DYNAMIC_SHARED(shared);
+    const u32 id = threadIdx.x, k = (u32)p.k, at = wr_smem(shared), bar = at + 1024;
+    const u32 rank = blockIdx.x % k, next = (rank + 1) % k, words = 8 * k + 128;
+    if (id == 0) {
+        wr_bar_init(bar, 1);
+        wr_bar_init_done();
+    }
+    wr_cluster_arrive();
+    wr_cluster_wait();
+    wr_grid_wait();
+    if (id == 0) {
+        wr_bar_expect(bar, 16 * k);
+        wr_bulk_copy_to_all(at + 16 * rank, (const u32 *)p.a + 4 * rank, 16, bar, (1u << k) - 1);
+    }
+    wr_bar_wait(bar, 0);
+    if (id < 4 * k) {
+        const float sum = (float)(((const u32 *)shared)[id] + rank);
+        wr_cluster_store4(wr_cluster_smem(at + 16 * k + 4 * id, next), sum);
+    }
+    u32 v[4];
+    for (u32 i = 0; i < 4; i++) {
+        const u32 first = 64 * i + 8 * (id / 4) + 2 * (id % 4);
+        v[i] = first | (first + 1) << 16;
+    }
+    wr_stmatrix4_trans(at + 32 * k + 16 * id, v);
+    wr_fence_async();
+    wr_cluster_arrive();
+    wr_cluster_wait();
+    if (id == 0) {
+        wr_bulk_store((u32 *)p.out + blockIdx.x * words, at, 4 * words);
+        wr_bulk_store_commit();
+        wr_bulk_store_wait_read();
+    }
+}
+
 /* ---- faults ---- */
 
 WR_DEVICE int deep(volatile int *x) {

@@ -196,6 +196,30 @@ static void test_blocks_of_a_cluster_pass_values_through_shared_memory(void **st
     wr_emulate_order(0);
 }
 
+static void test_blocks_of_a_cluster_copy_to_all_and_store_into_each_other(void **state) {
+    (void)state;
+    enum { BLOCKS = 8 };
+    static uint32_t in[32], out[BLOCKS][64 + 128];
+    for (uint32_t i = 0; i < 32; i++) in[i] = 1000 + 7 * i;
+    for (uint32_t k = 1; k <= 8; k *= 2)
+        for (size_t o = 0; o < 4; o++) {
+            memset(out, 0xFF, sizeof out);
+            wr_emulate_order(orders[o]);
+            wr_emulate_launch_cluster("selftest_cluster_copies", BLOCKS, k, 32, 1040,
+                                      &(selftest_params){.a = in, .out = out, .k = (int32_t)k});
+            for (uint32_t block = 0; block < BLOCKS; block++) {
+                const uint32_t *got = (const uint32_t *)out + block * (8 * k + 128), before = (block + k - 1) % k;
+                for (uint32_t i = 0; i < 4 * k; i++) {
+                    assert_int_equal(got[i], in[i]);
+                    assert_true(f32_of(got[4 * k + i]) == (float)(in[i] + before));
+                }
+                for (uint32_t i = 0; i < 256; i++) /* matrix, then column, then row */
+                    assert_int_equal(((const uint16_t *)(got + 8 * k))[i], i / 64 * 64 + i % 8 * 8 + i / 8 % 8);
+            }
+        }
+    wr_emulate_order(0);
+}
+
 static void test_conversions_and_fma_round_once_to_the_nearest(void **state) {
     (void)state;
     enum { N = 20000, BF16S = 0x7F80, F16S = 0x7C00 };
@@ -382,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_several_threads_launch_at_once),
         cmocka_unit_test(test_bulk_copies_feed_a_pipeline_of_mbarriers),
         cmocka_unit_test(test_blocks_of_a_cluster_pass_values_through_shared_memory),
+        cmocka_unit_test(test_blocks_of_a_cluster_copy_to_all_and_store_into_each_other),
         cmocka_unit_test(test_conversions_and_fma_round_once_to_the_nearest),
         cmocka_unit_test(test_mma_is_the_product_by_plain_loads_and_by_ldmatrix),
         cmocka_unit_test(test_mma_f16_is_the_product_of_small_integers),
