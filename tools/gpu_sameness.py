@@ -5,15 +5,19 @@ random checkpoints of real shapes in every quantisation mode of MLX (`weir synth
 for models that are named.
 
     tools/gpu_sameness.py [--build build | gpu-pack] [--out FILE] [--commit ID] [-j JOBS] [--only WORD ...]
-                          [--quick] [--emulated] [--system] [MODEL ...]
+                          [--brief [--full NAME ...]] [--within SECONDS] [--quick] [--emulated] [--system]
+                          [MODEL ...]
 
---quick: tiny checkpoints and few requests, as --emulated needs them. --out: JSON lines, one for each model and way. The
-last line printed is "N passed, N failed", of models; the exit code is 1 when one failed or nothing ran.
+--brief: every way, in a quarter of the steps, but for the checkpoints of these names, which come first. --within: none
+is begun later, and ends later; those not begun are failures. --quick: tiny checkpoints and few requests, as --emulated
+needs them. --out: JSON lines, one for each model and way. The last line printed is "N passed, N failed", of models; the
+exit code is 1 when one failed or nothing ran.
 """
 import argparse
 import shutil
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,17 +51,23 @@ def wanted(options):
             found.append((f"{shape} {kind}",
                           lambda _, path, s=shape, k=kind, v=vocab: make_gguf.write(path, s, k, LAYERS[s], v)))
     words = options.only or [""]
-    return [item for item in found if any(word in item[0] for word in words)]
+    found = [item for item in found if any(word in item[0] for word in words)]
+    return sorted(found, key=lambda item: (item[0] not in options.full, "smollm2" in item[0]))  # the longest first
 
 
-def check(programs, name, make, folder, quick):
+def check(programs, name, make, folder, options, end):
     """(name, lines of the program, what is wrong or "", seconds)"""
-    path = Path(folder) / name.replace(" ", "-") if make else name
+    path = Path(folder) / name.replace(" ", "-") if make else Path(name)
+    form = ["--quick"] if options.quick else ["--brief"] if options.brief and name not in options.full else []
+    limit_s = LIMIT_S
+    if time.monotonic() > end:
+        return name, [], "not begun within the time", 0.0
     try:
         if make:
             make(programs, path)
-        arguments = ["--model", path] + (["--quick"] if quick else [])
-        code, output, errors, seconds = run(programs.command("test_device_sameness", arguments), programs.env, LIMIT_S)
+        limit_s = max(1, min(limit_s, int(end - time.monotonic()) if end < float("inf") else limit_s))
+        command = programs.command("test_device_sameness", ["--model", path] + form)
+        code, output, errors, seconds = run(command, programs.env, limit_s)
     except (RuntimeError, OSError) as error:
         return name, [], str(error), 0.0
     finally:
@@ -65,7 +75,7 @@ def check(programs, name, make, folder, quick):
             shutil.rmtree(path)
         elif make:
             path.unlink(missing_ok=True)
-    return name, json_lines(output), "" if code == 0 else f"{ending(code, LIMIT_S)}\n{errors[-2000:]}", seconds
+    return name, json_lines(output), "" if code == 0 else f"{ending(code, limit_s)}\n{errors[-2000:]}", seconds
 
 
 def main():
@@ -75,6 +85,9 @@ def main():
     parser.add_argument("--commit", default="")
     parser.add_argument("-j", "--jobs", type=int, default=6)
     parser.add_argument("--only", nargs="+", help="checkpoints whose name contains one of these words")
+    parser.add_argument("--brief", action="store_true", help="every way in a quarter of the steps")
+    parser.add_argument("--full", nargs="+", default=[], help="checkpoints of these names are not done in brief")
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds for all of it")
     parser.add_argument("--quick", action="store_true", help="tiny checkpoints, few requests")
     parser.add_argument("--emulated", action="store_true", help="over the emulated driver, quick")
     parser.add_argument("--system", action="store_true", help="a pack's programs with the machine's own C library")
@@ -83,9 +96,9 @@ def main():
     options.quick = options.quick or options.emulated
     programs = Programs(options.build, options.emulated, options.system)
     results = Results(options.out, options.commit, machine(options.emulated))
-    rows, failed = [], 0
+    rows, failed, end = [], 0, time.monotonic() + options.within
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        checks = pool.map(lambda item: check(programs, *item, folder, options.quick), wanted(options))
+        checks = pool.map(lambda item: check(programs, *item, folder, options, end), wanted(options))
         for name, lines, wrong, seconds in checks:
             for line in lines:
                 results.add({"kind": "measurement", "model": name, **line})

@@ -15,8 +15,9 @@ contains one.
 1 when one failed or nothing ran. A test that skips for want of a card failed.
 --emulated: over the build's emulated driver, to try this program out.
 --sanitizer: instead, quick forms under each tool of compute-sanitizer: those that
-take engine steps, run kernels of the user's and all kinds of ops, or those that
-are named; a measurement for each tool.
+take engine steps, over weights of several kinds, and those that run kernels of
+the user's and all kinds of ops, or those that are named; a measurement for each
+tool. --limit: seconds that each may take, 240.
 """
 import argparse
 import os
@@ -28,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import make_gguf  # noqa: E402
 from gpu_common import Programs, Results, json_lines, machine, print_table, synthesise  # noqa: E402
 from processes import ending, run  # noqa: E402
 
@@ -36,8 +38,10 @@ ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "te
 # What a failing call of the driver means is the tests' to judge.
 TOOLS = {"memcheck": ["--leak-check", "no", "--report-api-errors", "no"], "racecheck": [], "initcheck": [],
          "synccheck": []}
-SANITIZED = ["test_device_sameness", "test_device_custom", "test_device_large"]
-SANITIZED_MODEL = ("smollm2-135m", "affine", 4, 64, 1)  # of heads and rows that the quick kernels take
+SANITIZED = ["test_device_sameness", "test_cuda_device_fuse", "test_device_custom", "test_device_large"]
+# Of one layer, and of heads and rows that the fast kernels take: as gpu_common.synthesise and make_gguf.write have it.
+SANITIZED_MODELS = [("smollm2-135m", "affine", 4, 64), ("smollm2-135m", "nvfp4"), ("smollm2-135m", "mxfp8"),
+                    ("smollm2-135m", "none"), ("smollm2-135m", "q5_0"), ("tiny", "q4_k"), ("tiny", "q6_k")]
 SANITIZERS = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
               "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
 FOUND_CODE = 99
@@ -94,12 +98,10 @@ class Test:
 class Sanitized(Test):
     """A test under a tool of compute-sanitizer, which must say what it found: nothing."""
 
-    limit_s = 240
-
-    def __init__(self, test, sanitizer, tool):
+    def __init__(self, test, sanitizer, tool, limit_s):
         wrapper = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND_CODE), "--target-processes", "all"]
         super().__init__(f"{test.name} ({tool})", wrapper + TOOLS[tool] + test.command)
-        self.tool, self.found, self.n_processes = tool, 0, 0
+        self.tool, self.found, self.n_processes, self.limit_s = tool, 0, 0, limit_s
 
     def read_more(self, text):
         counts = [int(hazards or errors) for hazards, errors in SUMMARY.findall(text)]
@@ -112,11 +114,11 @@ class Sanitized(Test):
             self.results.append((self.name, False, False, f"{why}\n{said}"))
 
 
-def sanitized(tests):
+def sanitized(tests, limit_s):
     sanitizer = next((path for path in map(shutil.which, SANITIZERS) if path), None)
     if not sanitizer:
         sys.exit("compute-sanitizer is not in the PATH and not in /usr/local/cuda: install the CUDA toolkit's")
-    return [Sanitized(test, sanitizer, tool) for test in tests for tool in TOOLS]
+    return [Sanitized(test, sanitizer, tool, limit_s) for test in tests for tool in TOOLS]
 
 
 def tool_lines(tests):
@@ -129,23 +131,41 @@ def tool_lines(tests):
                "passed": bool(those) and all(result[1] for test in those for result in test.results)}
 
 
-def collect(programs, options, model):
+def make_models(programs, folder):
+    """[(name, path)] of SANITIZED_MODELS"""
+    found = []
+    for shape, mode, *more in SANITIZED_MODELS:
+        path = Path(folder) / f"{shape}-{mode}"
+        if mode in make_gguf.TYPES:
+            make_gguf.write(path, shape, mode, layers=1, vocab=2000)
+        else:
+            synthesise(programs, path, shape, mode, *more, layers=1)
+        found.append((f"{shape} {mode}", path))
+    return found
+
+
+def collect(programs, options, models):
     tests = []
     for name in programs.matching("test_device_*", "test_*_device_*"):
         arguments = []
+        if name == "test_device_sameness" and models:
+            tests += [Test(f"{name}, {model}", programs.command(name, ["--few", "--model", path]))
+                      for model, path in models]
+            continue
         if name.startswith("test_device_") and options.quick:
             arguments.append("--quick")
         if name == "test_device_exit_cases" and options.exit_runs:
             arguments += ["--n", options.exit_runs]
         if name == "test_device_threads" and options.seconds:
             arguments += ["--seconds", options.seconds]
-        if name == "test_device_sameness" and model:
-            arguments += ["--model", model]
         tests.append(Test(name, programs.command(name, arguments)))
     words = options.words or (SANITIZED if options.sanitizer else [])
     if words:
         tests = [test for test in tests if any(word in test.name for word in words)]
-    return sanitized(tests) if options.sanitizer else tests
+    if options.sanitizer:
+        tests.sort(key=lambda test: "sameness" not in test.name)  # what reaches most kernels comes first
+        return sanitized(tests, options.limit)
+    return tests
 
 
 def report(test, results):
@@ -188,10 +208,7 @@ def print_figures(measurements):
 
 
 def run_suite(programs, options, results, folder):
-    model = Path(folder) / "model" if options.sanitizer else None
-    if model:
-        synthesise(programs, model, *SANITIZED_MODEL)
-    tests = collect(programs, options, model)
+    tests = collect(programs, options, make_models(programs, folder) if options.sanitizer else [])
     alone = [test for test in tests if test.name in ALONE]
     together = [test for test in tests if test not in alone]
     together.sort(key=lambda test: test.name != "test_device_threads")  # the longest first
@@ -229,6 +246,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="the small form of the programs")
     parser.add_argument("--emulated", action="store_true", help="over the emulated driver, small")
     parser.add_argument("--sanitizer", action="store_true", help="under compute-sanitizer")
+    parser.add_argument("--limit", type=int, default=240, help="seconds a test may take under the sanitizer")
     parser.add_argument("--system", action="store_true", help="a pack's programs with the machine's own C library")
     parser.add_argument("--seconds", type=int, help="of the threads test, 60")
     parser.add_argument("--exit-runs", type=int, help="of each exit case, 50")

@@ -21,7 +21,7 @@
 #include "weir/ops.h"
 
 typedef struct device_args {
-    bool quick;
+    bool quick, brief, few;
     const char *device, *model;
     long n, seconds, threads;
 } device_args;
@@ -35,7 +35,8 @@ static inline double cpu_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* --quick, --device NAME, --model PATH, --n N, --seconds S, --threads N. Zero stays where nothing was said. */
+/* --quick, --brief, --few, --device NAME, --model PATH, --n N, --seconds S, --threads N. Zero stays where nothing was
+ * said. */
 static inline device_args read_args(int argc, char **argv) {
     device_args a = {.device = "cuda", .model = WR_SOURCE_DIR "/tests/data/checkpoints/llama-affine-b4g64-untied"};
     const char *data = getenv("WEIR_TEST_DATA"); /* where the tests run away from their source */
@@ -45,6 +46,10 @@ static inline device_args read_args(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--quick")) {
             a.quick = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--brief") || !strcmp(argv[i], "--few")) {
+            *(argv[i][2] == 'b' ? &a.brief : &a.few) = true;
             continue;
         }
         if (!strcmp(argv[i], "--device"))
