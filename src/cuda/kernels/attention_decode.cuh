@@ -16,9 +16,11 @@
  * Bytes: 2 * keys * G * (D + E) for each tile of query rows. Operations: 2 * rows * keys * (D + E).
  *
  * Measured on 30 November 2026, H200, bf16, keys beyond L2, us a call with its merge (batch x keys, tokens a sequence):
- *   8 KV heads, group 4, head 128:  1 x 512     6.0    1 x 4,096  10.7    1 x 32,768  40.4    4 tokens 43.8, 8: 49.5
- *                                   8 x 8,192  75.2    64 x 2,048 123.2 = 4.36 TB/s          128 x 64    15.6
- *   2 KV heads, group 8, head 256:  1 x 32,768  26.2
+ *   8 KV heads, group 4, head 128:  1 x 512     6.4    1 x 4,096  11.3    1 x 32,768  41.3    4 tokens 44.7, 8: 50.2
+ *                                   8 x 8,192  83.2    64 x 2,048 128.5 = 4.18 TB/s
+ *   2 KV heads, group 8, head 256:  1 x 4,096  12.5    1 x 32,768  26.9
+ *   3 KV heads, group 3, head 64:   1 x 8,192  10.4
+ * In a trial with calls alone in a graph, 24 of them: 6.0, 10.7, 40.4, 43.8, 49.5; 75.2, 123.2; 26.2.
  * Where the 40 us of 1 x 32,768 go (clocks read in the kernel): item and page table 1.3, keys and values 32 to 34, as
  * fast as bulk copies alone bring them (4.33 TB/s), parts and their count 1, the merge of 43 parts 3 to 4.
  *
