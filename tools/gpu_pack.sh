@@ -97,7 +97,8 @@ if [ -n "$system" ]; then
     exec "$here/bin/$name" "$@"
 fi
 unset LD_LIBRARY_PATH
-set -- --library-path "$here/lib/libc:$here/lib:$driver_folder" "$here/bin/$name" "$@"
+# The toolkit's: NVRTC looks there for its second library.
+set -- --library-path "$here/lib/libc:$here/lib:$driver_folder:/usr/local/cuda/lib64" "$here/bin/$name" "$@"
 exec "$here/lib/libc/ld-linux-x86-64.so.2" "$@"
 RUN
 chmod +x "$to/run"
