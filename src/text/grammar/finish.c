@@ -46,12 +46,53 @@ static bool rule_lives(const wr_gr_program *p, wr_gr_rule *r) {
     return r->min <= r->max && r->n_required <= r->max && (r->others || r->min <= names);
 }
 
-/* The smallest solution, by sweeps: chains are laid in rising order, so few are needed. */
-static void find_live(wr_gr_program *p) {
+/* States that an edge without a call leads from, by where it leads to: those of t are from[begin[t] .. begin[t + 1]).
+ */
+typedef struct arrivals {
+    uint32_t *begin, *from;
+} arrivals;
+
+static bool find_arrivals(wr_gr_emit *e, arrivals *a) {
+    const wr_gr_program *p = e->p;
+    a->begin = wr_gr_alloc(e->b, p->n_states + 2, sizeof *a->begin);
+    a->from = wr_gr_alloc(e->b, p->n_edges + 1, sizeof *a->from);
+    if (!a->begin || !a->from) return false;
+    memset(a->begin, 0, (p->n_states + 2) * sizeof *a->begin);
+    uint32_t *end = a->begin + 1; /* of each, once all are there */
+    for (size_t s = 0; s < p->n_states; s++)
+        for (uint32_t k = p->state[s].edges; k; k = p->edge[k].next)
+            if (p->edge[k].kind != WR_GR_CALL) end[p->edge[k].to + 1]++;
+    for (size_t s = 0; s < p->n_states; s++) end[s + 1] += end[s];
+    for (size_t s = 0; s < p->n_states; s++)
+        for (uint32_t k = p->state[s].edges; k; k = p->edge[k].next)
+            if (p->edge[k].kind != WR_GR_CALL) a->from[end[p->edge[k].to]++] = (uint32_t)s;
+    return true;
+}
+
+/* The state lives, and all from which edges lead here. */
+static void revive(wr_gr_program *p, uint32_t state, const arrivals *a, uint32_t *todo) {
+    size_t n = 0;
+    p->state[state].live = true;
+    for (todo[n++] = state; n > 0;) {
+        uint32_t t = todo[--n];
+        for (uint32_t i = a->begin[t]; i < a->begin[t + 1]; i++) {
+            uint32_t s = a->from[i];
+            if (p->state[s].live) continue;
+            p->state[s].live = true;
+            todo[n++] = s;
+        }
+    }
+}
+
+/* The smallest solution. What depends on calls and needs is found by sweeps, of which chains of these take few. */
+static void find_live(wr_gr_program *p, const arrivals *a, uint32_t *todo) {
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t s = p->n_states; s-- > 0;)
-            if (!p->state[s].live && state_lives(p, (uint32_t)s)) changed = p->state[s].live = true;
+            if (!p->state[s].live && state_lives(p, (uint32_t)s)) {
+                revive(p, (uint32_t)s, a, todo);
+                changed = true;
+            }
         for (size_t r = p->n_rules; r-- > 0;)
             if (!p->rule[r].live && rule_lives(p, &p->rule[r])) changed = p->rule[r].live = true;
     }
@@ -279,8 +320,9 @@ bool wr_gr_finish(wr_gr_emit *e) {
     walk w = {.e = e};
     w.stamp = wr_gr_alloc(e->b, p->n_states + 1, sizeof *w.stamp);
     w.todo = wr_gr_alloc(e->b, p->n_states + 1, sizeof *w.todo);
-    if (!w.stamp || !w.todo) return false;
-    find_live(p);
+    arrivals to;
+    if (!w.stamp || !w.todo || !find_arrivals(e, &to)) return false;
+    find_live(p, &to, w.todo);
     if (!p->rule[p->root].live)
         return WR_GR_FAIL(e->b, WEIR_E_FORMAT, "no text at all fits; look for conditions that exclude each other");
     find_nullable(&w);
