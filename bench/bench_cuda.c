@@ -150,16 +150,27 @@ static void *random_weight(weir_device *device, wr_linear_args *a, size_t *bytes
     return t.packed;
 }
 
+static wr_linear_args args_of(int f, weir_dtype out, int64_t rows, int64_t cols) {
+    return (wr_linear_args){.quant = formats[f].quant,
+                            .weight_dtype = formats[f].dtype,
+                            .out_dtype = out,
+                            .global_scale = 1,
+                            .experts = 1,
+                            .rows = rows,
+                            .cols = cols};
+}
+
+/* The weight in a buffer of `bytes`, as random_weight made it. */
+static weir_array *weight_leaf(weir_graph *g, const wr_linear_args *a, wr_buffer *w, size_t bytes) {
+    int64_t size = (int64_t)bytes;
+    return a->packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
+                     : wr_leaf(g, a->weight_dtype, 2, (int64_t[]){a->rows, a->cols}, NULL, 0, w);
+}
+
 static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols, const int64_t *ms, int n_ms) {
     enum { BEYOND_L2 = 180000000, MAX_COPIES = 24 };
     weir_error err;
-    wr_linear_args a = {.quant = formats[f].quant,
-                        .weight_dtype = formats[f].dtype,
-                        .out_dtype = WEIR_DTYPE_BF16,
-                        .global_scale = 1,
-                        .experts = 1,
-                        .rows = rows,
-                        .cols = cols};
+    wr_linear_args a = args_of(f, WEIR_DTYPE_BF16, rows, cols);
     size_t bytes;
     void *packed = random_weight(device, &a, &bytes);
     wr_buffer *copies[MAX_COPIES];
@@ -181,10 +192,7 @@ static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols,
         int n_x = (n_calls - 1) / n_copies + 1; /* equal calls would be merged: each has another pair of x and weight */
         for (int i = 0; i < n_x; i++) x[i] = random_floats(device, WEIR_DTYPE_BF16, m * cols, 1);
         for (int i = 0; i < n_calls; i++) {
-            wr_buffer *w = copies[i % n_copies];
-            int64_t size = (int64_t)bytes;
-            weir_array *data = a.packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
-                                        : wr_leaf(g, a.weight_dtype, 2, (int64_t[]){rows, cols}, NULL, 0, w);
+            weir_array *data = weight_leaf(g, &a, copies[i % n_copies], bytes);
             weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){m, cols}, NULL, 0, x[i / n_copies]);
             outputs[i] = wr_linear(in, &a, data, NULL, NULL);
         }
@@ -207,12 +215,7 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
     static const int64_t ms[] = {512, 1, 2, 3, 5, 6, 8, 9, 13, 16, 17, 32, 33, 64, 100, 128, 129, 300};
     enum { N = sizeof ms / sizeof *ms };
     weir_error err;
-    wr_linear_args a = {.quant = formats[f].quant,
-                        .weight_dtype = formats[f].dtype,
-                        .global_scale = 1,
-                        .experts = 1,
-                        .rows = rows,
-                        .cols = cols};
+    wr_linear_args a = args_of(f, 0, rows, cols);
     size_t bytes;
     void *packed = random_weight(device, &a, &bytes);
     wr_buffer *w, *x = random_floats(device, WEIR_DTYPE_BF16, ms[0] * cols, 1),
@@ -223,14 +226,12 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
     for (int with_addend = 0; with_addend <= 1; with_addend++) {
         weir_graph *g;
         weir_array *y[N];
-        int64_t size = (int64_t)bytes, differ = 0, infinite = 0;
+        int64_t differ = 0, infinite = 0;
         a.out_dtype = with_addend ? WEIR_DTYPE_F32 : WEIR_DTYPE_BF16;
         check(weir_graph_new(device, &g, &err), &err);
         for (int i = 0; i < N; i++) {
-            weir_array *data = a.packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
-                                        : wr_leaf(g, a.weight_dtype, 2, (int64_t[]){rows, cols}, NULL, 0, w);
             weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){ms[i], cols}, NULL, 0, x);
-            y[i] = wr_linear(in, &a, data, NULL, NULL);
+            y[i] = wr_linear(in, &a, weight_leaf(g, &a, w, bytes), NULL, NULL);
             if (with_addend)
                 y[i] = weir_add(wr_leaf(g, WEIR_DTYPE_F32, 2, (int64_t[]){ms[i], rows}, NULL, 0, addend), y[i]);
         }

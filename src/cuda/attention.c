@@ -10,7 +10,7 @@ enum {
     MAX_ROWS = 1 << 20,           /* so that rows times heads of a group stay far below 2^31 */
     MAX_GROUP = 1024,
     MAX_TALL_ROWS = 32,
-    MERGE_PER_SM = 8,
+    MERGE_PER_SM = 8, /* blocks of the merge kernel a multiprocessor */
     ALIGN = 256,
 };
 
@@ -296,9 +296,9 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     spec.kernel = "wr_attn_merge_kernel";
     /* No more than there may be cut tiles, one a decode block: a block reads its first tile before it knows how many
      * there are. */
-    spec.blocks =
-        min_i64(MERGE_PER_SM * (int64_t)wr_step_traits(step)->n_sm,
-                min_i64(s.blocks, s.max_tiles * params.kv_heads) * s.merge_rows * ((params.value_dim + 127) / 128));
+    spec.blocks = min_i64(MERGE_PER_SM * (int64_t)wr_step_traits(step)->n_sm,
+                          min_i64(s.blocks, s.max_tiles * params.kv_heads) * s.merge_rows *
+                              WR_ATTN_MERGE_WARPS(params.value_dim));
     spec.threads = WR_ATTN_MERGE_THREADS;
     spec.shared_bytes = 0;
     return wr_launch(launcher, &spec, err);

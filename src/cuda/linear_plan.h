@@ -13,8 +13,8 @@ typedef struct wr_decode_shape {
     int64_t tile_bytes;
     int n_sm;
     size_t shared_bytes;
-    bool gated; /* LINEAR_GATED: row tiles of a block come in pairs */
-    bool normed;
+    bool gated;                      /* LINEAR_GATED: row tiles of a block come in pairs */
+    bool normed;                     /* NORM_LINEAR: blocks have room for the norm's weights */
     bool force_direct, force_spread; /* consider only one way to add the slices (tests, GATHER_LINEAR) */
     bool clusters;                   /* the card and the build have kernels of clusters */
 } wr_decode_shape;

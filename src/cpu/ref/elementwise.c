@@ -128,13 +128,10 @@ static void unary_float(wr_op_id op, const float *x, float *y, int n) {
     case WR_OP_TANH: EACH(y[i] = (float)tanh((double)x[i])); break;
     case WR_OP_ERF: EACH(y[i] = (float)erf((double)x[i])); break;
     case WR_OP_SIGMOID: EACH(y[i] = (float)(1 / (1 + exp(-(double)x[i])))); break;
-    case WR_OP_SILU: EACH(y[i] = (float)(x[i] / (1 + exp(-(double)x[i])))); break;
+    case WR_OP_SILU: EACH(y[i] = (float)wr_ref_silu(x[i])); break;
     /* x/2 * (1 + erf(x / sqrt 2)), by erfc to keep the digits of the lower tail. */
     case WR_OP_GELU: EACH(y[i] = (float)(0.5 * x[i] * erfc(x[i] * -0.70710678118654752440))); break;
-    case WR_OP_GELU_TANH:
-        EACH(double a = x[i];
-             y[i] = (float)(0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a)))));
-        break;
+    case WR_OP_GELU_TANH: EACH(y[i] = (float)wr_ref_gelu_tanh(x[i])); break;
     case WR_OP_RELU: EACH(y[i] = x[i] < 0 ? 0 : x[i]); break;
     default: break;
     }

@@ -112,10 +112,6 @@ static double rounded(double x, weir_dtype dtype) {
     wr_store_f64(&room, dtype, 0, x);
     return wr_load_f64(&room, dtype, 0);
 }
-static double activated(int op, double x) {
-    if (op == WR_OP_SILU) return x / (1 + exp(-x));
-    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-}
 
 /* The gate's products wait in y for those of the other half. */
 static void gated(const wr_step *step, const wr_tensor *x, int first, int thread, int n_threads) {
@@ -133,7 +129,8 @@ static void gated(const wr_step *step, const wr_tensor *x, int first, int thread
         wr_dequant_row(a, w.data, w.scales, w.biases, 0, half + n, buffer);
         for (int64_t m = 0; m < n_rows; m++) {
             double up = rounded(dot(x, m * a->cols, buffer, a->cols), y->dtype);
-            double gate = rounded(activated(a->gate, wr_load_f64(y->data, y->dtype, m * half + n)), y->dtype);
+            double gate = wr_load_f64(y->data, y->dtype, m * half + n);
+            gate = rounded(a->gate == WR_OP_SILU ? wr_ref_silu(gate) : wr_ref_gelu_tanh(gate), y->dtype);
             wr_store_f64(y->data, y->dtype, m * half + n, gate * up);
         }
     }
@@ -145,27 +142,15 @@ void wr_ref_linear_gated(const wr_step *step, int thread, int n_threads) {
 /* Each thread norms all rows for itself. */
 void wr_ref_norm_linear(const wr_step *step, int thread, int n_threads) {
     const wr_linear_args *a = step->args;
-    const wr_tensor *x = &step->in[0];
-    int64_t rows = norm_rows(step);
-    float *normed = (float *)step->scratch + a->cols * (n_threads + rows * thread);
-    for (int64_t m = 0; m < rows; m++) {
-        double square = 0;
-        for (int64_t k = 0; k < a->cols; k++) {
-            double v = wr_load_f64(x->data, x->dtype, m * a->cols + k);
-            square += v * v;
-        }
-        double factor = 1 / sqrt(square / (double)a->cols + a->norm_eps);
-        for (int64_t k = 0; k < a->cols; k++) {
-            double v = wr_load_f64(x->data, x->dtype, m * a->cols + k) * factor;
-            v *= (double)((const float *)step->in[1].data)[k] + (double)a->norm_offset;
-            normed[m * a->cols + k] = (float)rounded(v, a->norm_dtype);
-        }
-    }
-    wr_tensor of = {.data = normed, .dtype = WEIR_DTYPE_F32};
+    wr_norm_args of = {.eps = a->norm_eps, .weight_offset = a->norm_offset, .out_dtype = a->norm_dtype};
+    wr_step norm = {.op = WR_OP_RMS_NORM, .args = &of, .out = step->in[0], .n_in = 2, .in = step->in};
+    norm.out.data = (float *)step->scratch + a->cols * (n_threads + norm_rows(step) * thread);
+    norm.out.dtype = a->norm_dtype;
+    wr_ref_norm(&norm, 0, 1);
     if (a->gate)
-        gated(step, &of, 2, thread, n_threads);
+        gated(step, &norm.out, 2, thread, n_threads);
     else
-        linear(step, &of, NULL, 2, thread, n_threads);
+        linear(step, &norm.out, NULL, 2, thread, n_threads);
 }
 
 void wr_ref_gather_linear(const wr_step *step, int thread, int n_threads) {

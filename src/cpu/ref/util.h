@@ -124,6 +124,12 @@ static inline void wr_store_f64(void *data, weir_dtype dtype, int64_t i, double 
         wr_store_i64(data, dtype, i, wr_f64_to_int(value, dtype));
 }
 
+/* SILU and GELU_TANH, unrounded. */
+static inline double wr_ref_silu(double x) { return x / (1 + exp(-x)); }
+static inline double wr_ref_gelu_tanh(double x) {
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
 /* Pointer to element i of a tensor's data. */
 static inline void *wr_at(const wr_tensor *t, int64_t offset) {
     return (char *)t->data + offset * (int64_t)weir_dtype_bytes(t->dtype);

@@ -13,6 +13,7 @@ enum {
     WR_ATTN_SCHEDULE_THREADS = 1024,
     WR_ATTN_PART_EXTRA = 4, /* floats of a part beside its o: m, l, two unused */
     WR_ATTN_MERGE_THREADS = 32,
+    WR_ATTN_MERGE_COLUMNS = 4 * WR_ATTN_MERGE_THREADS, /* of a row, which one warp merges */
     /* A cut tile with no more units (fours of columns of a row), and units times spans, is merged by the decode block
      * that finishes it; others by the merge kernel. */
     WR_ATTN_SMALL_UNITS = 256,
@@ -24,9 +25,11 @@ enum {
 
 /* Shared memory of the decode kernel for head_dim d, value_dim e and `tiles` of 16 query rows: `stages` slots for a
  * block of keys or values each, then all the rest. */
-#define WR_ATTN_BLOCK(d)             ((d) >= 192 ? 64 : 128)
-#define WR_ATTN_PANELS(d)            (((d) + 63) / 64)
-#define WR_ATTN_SLOT(d, e)           (WR_ATTN_PANELS((d) > (e) ? (d) : (e)) * WR_ATTN_BLOCK(d) * 128)
+#define WR_ATTN_BLOCK(d)   ((d) >= 192 ? 64 : 128)
+#define WR_ATTN_PANELS(d)  (((d) + 63) / 64)
+#define WR_ATTN_SLOT(d, e) (WR_ATTN_PANELS((d) > (e) ? (d) : (e)) * WR_ATTN_BLOCK(d) * 128)
+/* Warps that merge a row of e columns. */
+#define WR_ATTN_MERGE_WARPS(e)       (((e) + WR_ATTN_MERGE_COLUMNS - 1) / WR_ATTN_MERGE_COLUMNS)
 #define WR_ATTN_Q_BYTES(d, tiles)    ((tiles)*16 * ((d)*2 + 16))
 #define WR_ATTN_Q_BUFFERS(d)         ((d) > 256 ? 1 : 2)
 #define WR_ATTN_WORK_BYTES(d, tiles) ((tiles)*16 * (WR_ATTN_BLOCK(d) * 2 + 16) + 8 * (tiles)*16 * 4)

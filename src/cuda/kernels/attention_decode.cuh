@@ -356,9 +356,9 @@ WR_DEVICE void finish_tile(const wr_attn_params *p, const wr_attn_item *item, u3
     wr_barrier(1, THREADS);
     if (*message + 1 != (u32)item->n_items) return;
     if (threadIdx.x == 0) *counter = 0;
-    const int per_row = (p->value_dim + 127) / 128;
+    const int per_row = WR_ATTN_MERGE_WARPS(p->value_dim);
     for (int i = warp; i < item->n_rows * per_row; i += 4)
-        merge_row(p, item, i / per_row, i % per_row * 128 + lane * 4, (uint4 *)work + warp * 32);
+        merge_row(p, item, i / per_row, i % per_row * WR_ATTN_MERGE_COLUMNS + lane * 4, (uint4 *)work + warp * 32);
     wr_barrier(1, THREADS); /* the memory is free */
 }
 

@@ -172,6 +172,10 @@ WR_DEVICE work_place place_at(const wr_attn_schedule_params *p, const schedule_s
     return end >= r.block_end ? next : span_end;
 }
 
+WR_DEVICE tile_range range_of(const wr_attn_schedule_params *p, int unit) {
+    const wr_attn_tile tile = p->tiles[unit / p->kv_heads];
+    return tile_at(p, tile.row, tile.first);
+}
 WR_DEVICE bool is_same(work_place a, work_place b) { return a.unit == b.unit && a.span == b.span; }
 
 /* Where chunks begin, and what is cut there. */
@@ -184,8 +188,7 @@ WR_DEVICE void cut_work(const wr_attn_schedule_params *p, schedule_state *s) {
         const work_place cut = s->begins[c + 1];
         if (cut.span == 0 || (s->begins[c].unit == cut.unit && s->begins[c].span > 0)) continue;
         /* The unit that is cut there begins in this chunk. */
-        const wr_attn_tile tile = p->tiles[cut.unit / p->kv_heads];
-        const tile_range r = tile_at(p, tile.row, tile.first);
+        const tile_range r = range_of(p, cut.unit);
         unit_cut u = {2, 1 + r.span + r.n_spans - cut.span, cut.span - 1, 0};
         for (int i = c + 2; i < p->n_blocks && s->begins[i].unit == cut.unit; i++)
             if (!is_same(s->begins[i], s->begins[i - 1])) u.n_items++;
@@ -205,8 +208,7 @@ WR_DEVICE void emit_chunk(const wr_attn_schedule_params *p, schedule_state *s, i
         return;
     }
     for (;;) {
-        const wr_attn_tile tile = p->tiles[at.unit / p->kv_heads];
-        const tile_range r = tile_at(p, tile.row, tile.first);
+        const tile_range r = range_of(p, at.unit);
         const bool ends_inside = end.unit == at.unit, begins_inside = at.span > 0;
         const int span = begins_inside ? at.span : r.span, span_end = ends_inside ? end.span : r.span + r.n_spans;
         const i64 begin = wr_attn_span_begin(span), blocks_end = wr_attn_span_begin(span_end);
