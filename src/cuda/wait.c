@@ -9,8 +9,8 @@
 enum {
     WAKE_EARLY_NS = 70000, /* a sleep may last 50-60 us longer than asked: the kernel's timer slack */
     /* After a long sleep the core needs to wake up as well: 1/12 of the time earlier still. Later than a spinning
-     * thread by, and share of a core, at 5 ms of work (H200): in one lease 1/20 5.9 us, 5.5 %; 1/16 5.3, 6.8;
-     * 1/12 4.2, 9.1; in another, A B A B, 1/20 9.7, 5.3; 1/12 9.5, 8.2; 1/10 6.6 to 9.4, 10.3; in a third
+     * thread by, and share of a core, at 5 ms of work (H200): on one machine 1/20 5.9 us, 5.5 %; 1/16 5.3, 6.8;
+     * 1/12 4.2, 9.1; on another, A B A B, 1/20 9.7, 5.3; 1/12 9.5, 8.2; 1/10 6.6 to 9.4, 10.3; on a third
      * 1/12 10.6, 8.6. So it helps little, and what does is not known. */
     WARM_SHARE = 12,
     MAX_POLL_SLEEP_NS = 1000000
