@@ -6,13 +6,16 @@
  *   bench_cuda attention=BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM       one case
  *
  * A case is one program of many calls of one op, replayed as a graph; weights, inputs and pages are cycled so that a
- * call finds none of its data in L2. us: microseconds a call, median of n replays; min and max show the spread.
+ * call finds none of its data in L2. us: microseconds a call, median of n replays one right after the other; min and
+ * max show the spread. rested_us, for products of many rows, whose clock falls by a tenth when they go on for long: the
+ * median of as many replays of some 5 ms, each after 50 ms of rest.
  * tb_s: bytes of weights, or of keys and values, a second; tflops: 2 x rows x cols x M, or of scores and P x V (causal:
  * what the mask leaves), a second. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "array/internal.h"
 #include "array/kv.h"
@@ -42,25 +45,42 @@ static int by_value(const void *a, const void *b) {
 }
 
 typedef struct timing {
-    double us, min_us, max_us;
+    double us, min_us, max_us, rested_us;
     int n, calls;
     const char *variant;
 } timing;
 
+/* n replays of the program, each after so many seconds of rest; microseconds each, in rising order. */
+static void replay(wr_program *program, int n, double rest_s, double *us) {
+    weir_error err;
+    struct timespec rest = {.tv_nsec = (long)(rest_s * 1e9)};
+    for (int i = -2; i < n; i++) {
+        if (rest_s > 0) nanosleep(&rest, NULL);
+        double start = now();
+        check(wr_program_run(program, &err), &err);
+        if (i >= 0) us[i] = (now() - start) * 1e6;
+    }
+    qsort(us, (size_t)n, sizeof *us, by_value);
+}
+
 /* The outputs as one program, each of the same cost. */
-static timing time_outputs(weir_array **outputs, int n_calls, wr_op_id op) {
+static timing time_outputs(weir_array **outputs, int n_calls, wr_op_id op, bool also_rested) {
     weir_error err;
     wr_program *program;
     check(wr_program_new(outputs, n_calls, NULL, &program, &err), &err);
     double us[N_REPLAYS];
     int n = quick ? 3 : N_REPLAYS;
-    for (int i = -2; i < n; i++) {
-        double start = now();
-        check(wr_program_run(program, &err), &err);
-        if (i >= 0) us[i] = (now() - start) * 1e6 / n_calls;
+    replay(program, n, 0, us);
+    timing t = {.us = us[n / 2] / n_calls,
+                .min_us = us[0] / n_calls,
+                .max_us = us[n - 1] / n_calls,
+                .n = n,
+                .calls = n_calls,
+                .variant = "?"};
+    if (also_rested) {
+        replay(program, n, 0.05, us);
+        t.rested_us = us[n / 2] / n_calls;
     }
-    qsort(us, (size_t)n, sizeof *us, by_value);
-    timing t = {.us = us[n / 2], .min_us = us[0], .max_us = us[n - 1], .n = n, .calls = n_calls, .variant = "?"};
     for (int i = 0; i < wr_program_n_steps(program); i++)
         if (wr_program_step(program, i)->op == op) t.variant = wr_program_step(program, i)->variant;
     wr_program_free(program);
@@ -196,12 +216,15 @@ static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols,
             weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){m, cols}, NULL, 0, x[i / n_copies]);
             outputs[i] = wr_linear(in, &a, data, NULL, NULL);
         }
-        timing t = time_outputs(outputs, n_calls, WR_OP_LINEAR);
-        printf(
-            "{\"bench\":\"linear\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"m\":%lld,\"us\":%.2f,"
-            "\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"tb_s\":%.3f,\"tflops\":%.1f,\"variant\":\"%s\"}\n",
-            formats[f].name, (long long)rows, (long long)cols, (long long)m, t.us, t.min_us, t.max_us, t.n, t.calls,
-            (double)bytes / t.us * 1e-6, 2e-6 * (double)m * (double)rows * (double)cols / t.us, t.variant);
+        bool many = m >= 512;
+        double tflop = 2e-6 * (double)m * (double)rows * (double)cols;
+        timing t = time_outputs(outputs, n_calls, WR_OP_LINEAR, many);
+        printf("{\"bench\":\"linear\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"m\":%lld,\"us\":%.2f,"
+               "\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"tb_s\":%.3f,\"tflops\":%.1f,\"variant\":\"%s\"",
+               formats[f].name, (long long)rows, (long long)cols, (long long)m, t.us, t.min_us, t.max_us, t.n, t.calls,
+               (double)bytes / t.us * 1e-6, tflop / t.us, t.variant);
+        if (many) printf(",\"rested_us\":%.2f,\"rested_tflops\":%.1f", t.rested_us, tflop / t.rested_us);
+        printf("}\n");
         fflush(stdout);
         weir_graph_free(g);
         for (int i = 0; i < n_x; i++) wr_buffer_release(x[i]);
@@ -305,7 +328,7 @@ static void bench_nodes(weir_device *device) {
     weir_array *chain = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, state);
     weir_array *from = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, x);
     for (int i = 0; i < N_NODES; i++) chain = wr_store(chain, from);
-    timing t = time_outputs(&chain, 1, WR_OP_STORE);
+    timing t = time_outputs(&chain, 1, WR_OP_STORE, false);
     printf("{\"bench\":\"nodes\",\"us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,\"n\":%d,\"calls\":%d}\n", t.us / N_NODES,
            t.min_us / N_NODES, t.max_us / N_NODES, t.n, N_NODES);
     fflush(stdout);
@@ -356,7 +379,7 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
     weir_array *row_seq = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, seq);
     weir_array *row_pos = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, pos);
     weir_array *outputs[MAX_CALLS];
-    int n_calls = quick ? 2 : n_tokens > 64 ? 8 : 60;
+    int n_calls = quick ? 2 : n_tokens > 64 ? 8 : 240;
     wr_buffer *q[MAX_CALLS];
     int n_q = (n_calls - 1) / n_copies + 1; /* equal calls would be merged */
     for (int i = 0; i < n_q; i++) q[i] = random_floats(device, WEIR_DTYPE_BF16, rows * heads * width, 2);
@@ -373,7 +396,7 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
             wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, k[i % n_copies]),
             wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, v[i % n_copies]), blocks, row_seq, row_pos, NULL, &args);
     }
-    timing t = time_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION);
+    timing t = time_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION, false);
     double pairs = (double)n_tokens * (double)(n_keys - n_tokens) + (double)n_tokens * (double)(n_tokens + 1) / 2;
     double flop = 4 * (double)(batch * heads * width) * pairs;
     printf("{\"bench\":\"%s\",\"batch\":%lld,\"keys\":%lld,\"tokens\":%lld,\"kv_heads\":%lld,\"group\":%lld,"

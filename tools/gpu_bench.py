@@ -3,7 +3,7 @@
 
     tools/gpu_bench.py [--build build | gpu-pack] [--out FILE] [--commit ID]
                        [--bench NAME ...] [--models MODEL ...] [--folder FOLDER]
-                       [--prompts N,N] [--lengths N] [--batches N,N]
+                       [--prompts N,N] [--lengths N] [--batches N,N] [--opens N]
 
 Kernels: bench_cuda, all of it or the parts that --bench names ("none": not at
 all). Models: `weir bench --device cuda` over each of --models: a path, or
@@ -64,6 +64,8 @@ def bench_models(programs, options, results):
         arguments += ["--step-tokens", options.step_tokens] if options.step_tokens else []
         found = run_program(programs, "weir", arguments) if path else None
         good = good and found is not None
+        if path and options.opens > 0:
+            good = bench_open(programs, spec, path, options, results) and good
         for m in found or []:
             results.add({"kind": "model", "model": spec, **m})
             size = m["n_prompt"] if m["what"] == "prefill" else m["n_gen"]
@@ -74,12 +76,33 @@ def bench_models(programs, options, results):
     return good
 
 
+def bench_open(programs, spec, path, options, results):
+    """Whole processes that open the model, take eight tokens and end, the files in the system's cache: seconds."""
+    with tempfile.NamedTemporaryFile("w", suffix=".ids") as file:
+        file.write(str(list(range(1, 9))) + "\n")
+        file.flush()
+        arguments = ["score", path, "--ids", file.name, "--top", 1, "--json", "--device", options.device]
+        command, times = programs.command("weir", arguments), []
+        for _ in range(1 + options.opens):
+            code, output, errors, seconds = run(command, programs.env, LIMIT_S)
+            times.append(seconds)
+            if code != 0:
+                print(f"FAILED {ending(code, LIMIT_S)}\n{(output + errors)[-3000:]}")
+                return False
+    times = sorted(times[1:])
+    print(f"{spec}: from the process's start to its end with one step, {times[len(times) // 2]:.2f} s "
+          f"({times[0]:.2f} to {times[-1]:.2f}, n {len(times)})")
+    results.add({"kind": "model", "model": spec, "what": "open", "seconds": times[len(times) // 2], "min_s": times[0],
+                 "max_s": times[-1], "n": len(times)})
+    return True
+
+
 def show_kernels(found):
-    """A table for each bench; its columns are what the lines have in common."""
+    """A table for each bench; its columns are what any of the lines has."""
     for bench in sorted({m.get("bench", "") for m in found}):
         lines = [m for m in found if m.get("bench", "") == bench]
-        head = [key for key in lines[0] if key != "bench" and all(key in m for m in lines)]
-        print_table(bench, head, [tuple(m[key] for key in head) for m in lines])
+        head = [key for key in dict.fromkeys(key for m in lines for key in m) if key != "bench"]
+        print_table(bench, head, [tuple(m.get(key, "") for key in head) for m in lines])
 
 
 def main():
@@ -98,6 +121,8 @@ def main():
     parser.add_argument("--lengths", default="128")
     parser.add_argument("--batches", default="1,32,128")
     parser.add_argument("--repetitions", default="5")
+    parser.add_argument("--opens", type=int, default=0,
+                        help="processes whose time to open a model is taken, after one more")
     parser.add_argument("--context")
     parser.add_argument("--step-tokens")
     options = parser.parse_args()

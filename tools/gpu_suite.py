@@ -190,9 +190,9 @@ def print_figures(measurements):
              m["compiled"], m["engines"], m["tokens"], m["passed"]) for m in measurements if m.get("test") == "threads"]
     print_table("threads", ["threads", "s", "devices", "evaluations", "program runs", "custom kernels", "compiled",
                             "engines", "tokens", "passed"], rows)
-    rows = [(m["work_us"], m["way"], m["median_us"], m["p10_us"], m["p90_us"], m["extra_us"], 100.0 * m["cpu_share"],
+    rows = [(m["work_us"], m["way"], m["device_us"], m["late_us"], m["p10_us"], m["p90_us"], m["extra_us"], 100.0 * m["cpu_share"],
              m["passed"]) for m in measurements if m.get("test") == "waiting"]
-    print_table("waiting", ["work us", "way", "median us", "p10", "p90", "extra us", "CPU %", "passed"], rows)
+    print_table("waiting", ["work us", "way", "device us", "late us", "p10", "p90", "extra us", "CPU %", "passed"], rows)
     rows = [(m["seconds"], m["cpu_ms"], m["passed"]) for m in measurements if m.get("test") == "idle"]
     print_table("idle", ["s", "CPU ms", "passed"], rows)
     rows = [(m["test"], m["shapes"], m["seconds"], m["programs_built"], m["host_growth_bytes"],

@@ -40,15 +40,15 @@ struct wr_step {
 };
 
 /* A kernel that a backend offers for an op. The first row whose fits() is true is used; the reference is last.
- * A kernel may ask for a prepare step on one input (activations quantised to integers, say): the compiler runs it
- * before, once for all steps that read the same input with the same prepare function. */
+ * A kernel may ask for a prepare step on some inputs (activations quantised to integers, say): the compiler runs it
+ * before, once for all steps that read the same inputs with the same prepare function. */
 typedef struct wr_kernel_row {
     const char *name;                  /* "avx2", "ref"; NULL ends the list */
     bool (*fits)(const wr_step *step); /* pure; NULL: always. Looks at shapes, dtypes, strides, args */
     wr_kernel run;
     size_t (*scratch_bytes)(const wr_step *step, int n_threads); /* NULL: none */
-    wr_kernel prepare; /* NULL: none. Sees the step with in[prepare_input]; writes step->scratch */
-    int prepare_input;
+    wr_kernel prepare;       /* NULL: none. Sees the step with the inputs it reads; writes step->scratch */
+    unsigned prepare_inputs; /* a bit for each input it reads */
     size_t (*prepare_bytes)(const wr_step *step);
     bool prepare_by_args;        /* the prepared result depends on the step's args too */
     wr_launch_fn launch;         /* backends with a runtime: instead of run, */

@@ -66,17 +66,24 @@ static int32_t new_scratch(wr_compiler *c, size_t bytes) {
     return bytes > INT64_MAX ? WR_NONE : wr_add_storage(c, WR_IN_ARENA, (int64_t)bytes);
 }
 
-/* The prepare draft that others share: same function, same input, same bytes. */
+static bool reads_same(const wr_draft *a, const wr_draft *b, unsigned inputs) {
+    for (int i = 0; inputs >> i; i++)
+        if (inputs >> i & 1 && a->in[i] != b->in[i]) return false;
+    return true;
+}
+
+/* The prepare draft that others share: same function, same inputs, same bytes. */
 static weir_status add_prepare(wr_compiler *c, int32_t id, int first_prepare, weir_error *err) {
     wr_draft *d = &c->drafts[id];
     const wr_kernel_row *row = d->row;
     size_t bytes = row->prepare_bytes ? row->prepare_bytes(d->step) : 0;
-    int32_t input = d->in[row->prepare_input];
-    bool state = c->storages[c->values[input].storage].written;
+    bool state = false;
+    for (int i = 0; i < d->n_in; i++)
+        if (row->prepare_inputs >> i & 1) state = state || c->storages[c->values[d->in[i]].storage].written;
     for (int p = c->n_drafts - 1; p >= first_prepare && !state; p--) {
         const wr_draft *other = &c->drafts[p], *user = &c->drafts[other->prepares];
         if (user->row->prepare == row->prepare && user->row->prepare_launch == row->prepare_launch &&
-            user->in[user->row->prepare_input] == input && c->storages[other->scratch].bytes == (int64_t)bytes &&
+            reads_same(user, d, row->prepare_inputs) && c->storages[other->scratch].bytes == (int64_t)bytes &&
             (!row->prepare_by_args || !memcmp(user->args, d->args, wr_ops[d->op].args_bytes))) {
             d->prepared = other->scratch;
             return WEIR_OK;
@@ -200,7 +207,7 @@ static bool is_solo(const wr_compiler *c, const wr_draft *d) {
     if (d->is_prepare) {
         int64_t bytes = c->storages[d->scratch].bytes;
         for (int i = 0; i < d->n_in; i++)
-            if (i == d->row->prepare_input) bytes += value_bytes(c, d->in[i]);
+            if (d->row->prepare_inputs >> i & 1) bytes += value_bytes(c, d->in[i]);
         return bytes <= SOLO_BYTES;
     }
     switch (d->op) { /* more work than their bytes say, or weights to read */

@@ -45,9 +45,9 @@ static void byte_range(const wr_value *v, int64_t *begin, int64_t *end) {
     *end = high * size;
 }
 
-/* A prepare step reads one input only. */
+/* A prepare step reads some inputs only. */
 static bool reads_input(const wr_compiler *c, const wr_draft *d, int i) {
-    return !d->is_prepare || i == c->drafts[d->prepares].row->prepare_input;
+    return !d->is_prepare || c->drafts[d->prepares].row->prepare_inputs >> i & 1;
 }
 
 static weir_status find_deps(wr_compiler *c, deps *all, weir_error *err) {

@@ -82,7 +82,7 @@ static bool plain_fits_avx512(const wr_step *step) { return wr_cpu_level() >= WR
 #define PAGED_ROW(isa, fits_isa)                                                                                       \
     {                                                                                                                  \
         .name = #isa, .fits = fits_isa, .run = wr_paged_attention_##isa,                                               \
-        .scratch_bytes = wr_paged_attention_scratch_##isa, .prepare = zero_turns, .prepare_input = 5,                  \
+        .scratch_bytes = wr_paged_attention_scratch_##isa, .prepare = zero_turns, .prepare_inputs = 1u << 5,           \
         .prepare_bytes = turns_bytes                                                                                   \
     }
 #define PLAIN_ROW(isa, fits_isa)                                                                                       \

@@ -337,10 +337,11 @@ FAMILY(avx512, WR_CPU_AVX512)
      .run = fn##_##isa,                                                                                                \
      .scratch_bytes = scratch,                                                                                         \
      .prepare = prepare_##isa,                                                                                         \
+     .prepare_inputs = 1u << 0,                                                                                        \
      .prepare_bytes = groups_bytes},                                                                                   \
         {.name = #isa "-f32", .fits = fits_f32_##isa, .run = fn##_##isa, .scratch_bytes = scratch}, {                  \
         .name = #isa "-to-f32", .fits = fits_other_##isa, .run = fn##_##isa, .scratch_bytes = scratch,                 \
-        .prepare = prepare_floats, .prepare_bytes = floats_bytes                                                       \
+        .prepare = prepare_floats, .prepare_inputs = 1u << 0, .prepare_bytes = floats_bytes                            \
     }
 
 const wr_kernel_row wr_cpu_linear_rows[] = {

@@ -112,6 +112,7 @@ static weir_status launch_mma(const wr_step *step, wr_launcher *launcher, weir_e
                                        .blocks = n_tiles(step),
                                        .threads = params.n_values > 256 ? 256 : 128,
                                        .shared_bytes = shared_bytes(params.head_dim, params.n_values),
+                                       .all_shared = true,
                                        .params = &params,
                                        .params_bytes = sizeof params},
                      err);

@@ -51,6 +51,7 @@ weir_status wr_attn_prefill_launch(const wr_step *step, const wr_attn_params *pa
                                        .blocks = wr_step_traits(step)->n_sm,
                                        .threads = WR_PREFILL_THREADS,
                                        .shared_bytes = kernel->shared_bytes,
+                                       .all_shared = true,
                                        .params = params,
                                        .params_bytes = sizeof *params},
                      err);

@@ -75,7 +75,7 @@ void wr_cuda_leave(const wr_cuda_context *c);
 weir_status wr_cuda_open(int ordinal, void **out, weir_error *err);
 void wr_cuda_close(void *context);
 const void *wr_cuda_device_traits(const void *context);
-weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out, weir_error *err);
+weir_status wr_cuda_find(wr_cuda_context *c, const wr_launch_spec *spec, CUfunction *out, weir_error *err);
 /* "sm_80 sm_90a": what this library was compiled for; of the build. */
 extern const char wr_cuda_architectures[];
 

@@ -139,22 +139,14 @@ static unsigned hash_name(const char *name) {
     return h;
 }
 
-/* How much of a multiprocessor's memory a kernel wants shared; the rest is L1, in which loads on their way take room
- * (H200, 4 bits, one row of [12288, 4096]: 8.43 us at 100, 7.75 at 72). As few different answers as can be: a
- * multiprocessor has to run empty before it is divided anew, and no kernel can begin beside the end of another. 100
- * where several blocks fill it: attention and the general decode tier of linear layers (attention of 32,768 keys: 46.7
- * us at 100, 52.1 at 72). A decode step of 8 layers of an 8B model, all at 100, so, all at 72: 562, 557, 550 us for one
- * sequence, 739, 723, 724 for 8. */
-static int shared_percent(const char *name) {
-    size_t n = strlen(name);
-    bool general =
-        !strncmp(name, "wr_linear_", 10) && ((n > 2 && !strcmp(name + n - 2, "_8")) ||
-                                             (n > 3 && (!strcmp(name + n - 3, "_16") || !strcmp(name + n - 3, "_32"))));
-    return general || !strncmp(name, "wr_att", 6) || !strncmp(name, "wr_matmul", 9) ? 100 : 72;
-}
-
-/* Loaded now rather than at its first launch, and allowed all the shared memory that a block may have. */
-static weir_status prepare(wr_cuda_context *c, const char *name, CUfunction *out, weir_error *err) {
+/* Loaded now rather than at its first launch, and allowed all the shared memory that a block may have.
+ *
+ * A multiprocessor's memory is divided between shared memory and L1, in which loads on their way take room (H200, 4
+ * bits, one row of [12288, 4096]: 8.43 us with all of it shared, 7.75 with 72 %). As few different answers as can be: a
+ * multiprocessor has to run empty before it is divided anew, and no kernel can begin beside the end of another. A
+ * decode step of 8 layers of an 8B model for one sequence, all kernels at 100, attention alone, none: 562, 557, 550 us.
+ */
+static weir_status prepare(wr_cuda_context *c, const char *name, bool all_shared, CUfunction *out, weir_error *err) {
     CUresult result = CUDA_ERROR_NOT_FOUND;
     for (int i = 0; i < c->n_modules && result == CUDA_ERROR_NOT_FOUND; i++)
         result = c->driver->cuModuleGetFunction(out, c->modules[i], name);
@@ -166,13 +158,16 @@ static weir_status prepare(wr_cuda_context *c, const char *name, CUfunction *out
         c->driver,
         cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)c->traits.shared_bytes - fixed),
         name);
-    WR_CU(c->driver, cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, shared_percent(name)),
+    WR_CU(c->driver,
+          cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                             all_shared ? 100 : WR_SHARED_PERCENT),
           name);
     return WEIR_OK;
 }
 
 /* Callers may build the name on their stack: it is copied. */
-weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out, weir_error *err) {
+weir_status wr_cuda_find(wr_cuda_context *c, const wr_launch_spec *spec, CUfunction *out, weir_error *err) {
+    const char *kernel = spec->kernel;
     weir_status status = WEIR_OK;
     wr_assert(strlen(kernel) < WR_CUDA_NAME_BYTES);
     pthread_mutex_lock(&c->functions_lock);
@@ -182,7 +177,7 @@ weir_status wr_cuda_find(wr_cuda_context *c, const char *kernel, CUfunction *out
     wr_cuda_function *f = &c->functions[at];
     if (!*f->name) {
         wr_assert(c->n_functions < WR_CUDA_MAX_FUNCTIONS / 2);
-        status = prepare(c, kernel, &f->function, err);
+        status = prepare(c, kernel, spec->all_shared, &f->function, err);
         if (status == WEIR_OK) {
             snprintf(f->name, sizeof f->name, "%s", kernel);
             c->n_functions++;

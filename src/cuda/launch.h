@@ -16,12 +16,15 @@ typedef struct wr_cuda_traits {
 
 static inline const wr_cuda_traits *wr_step_traits(const wr_step *step) { return step->device; }
 
+enum { WR_SHARED_PERCENT = 72 }; /* of a multiprocessor's memory is shared for kernels that do not want all of it */
+
 typedef struct wr_launch_spec {
     const char *kernel; /* as in WR_KERNEL */
     int64_t blocks;     /* 1-D grid, at most 2^31 - 1; 0 or less launches nothing */
     int cluster;        /* blocks of a cluster (kernels/hopper.cuh), a divisor of blocks; 0: no clusters */
     int threads;        /* of a block */
     size_t shared_bytes;
+    bool all_shared;    /* its blocks are to fill a multiprocessor's memory; a kernel always says the same */
     const void *params; /* the kernel's struct; copied */
     size_t params_bytes;
 } wr_launch_spec;

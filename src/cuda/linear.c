@@ -218,6 +218,7 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
                            .blocks = blocks,
                            .threads = plan->threads,
                            .shared_bytes = plan->shared_bytes,
+                           .all_shared = true,
                            .params = p,
                            .params_bytes = sizeof(*p)};
     return wr_launch(launcher, &spec, err);
@@ -435,7 +436,7 @@ const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
          .fits = wr_linear_prefill_fits,
          .launch = wr_linear_prefill_launch,
          .prepare_launch = wr_linear_prefill_launch_prepare,
-         .prepare_input = 0,
+         .prepare_inputs = 1u << 0,
          .prepare_bytes = wr_linear_prefill_prepared_bytes},
         {.name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},
         {.name = "f32", .fits = f32_fits, .launch = ref_launch},

@@ -46,7 +46,7 @@ static bool complete(const wr_decode_shape *s, int64_t jobs, int64_t most_blocks
     p->blocks = most_blocks < groups ? most_blocks : groups;
     int64_t buffers = p->split && groups <= p->blocks ? 1 : 2;
     int64_t sums = buffers * ceil_div(p->tiles, split) * s->slices * width * PART_BYTES;
-    int64_t norm = s->normed ? (WR_LEAN_NORM_PARTS + s->k_tiles * WR_TILE_COLS) * 4 : 0; /* before there are sums */
+    int64_t norm = s->normed ? (WR_LEAN_NORM_PARTS + (1 + s->m) * s->k_tiles * WR_TILE_COLS) * 4 : 0; /* before sums */
     p->shared_bytes = (size_t)(WR_LEAN_BAR_BYTES + (s->m * (kept * SLICE_BYTES + 16) + 127) / 128 * 128 +
                                (sums > norm ? sums : norm));
     if (p->split)

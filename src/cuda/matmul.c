@@ -37,6 +37,7 @@ static weir_status launch_tiles(wr_launcher *launcher, const char *kernel, wr_ma
                            .blocks = p->batches * p->tiles_m * p->tiles_n,
                            .threads = threads,
                            .shared_bytes = shared_bytes,
+                           .all_shared = true,
                            .params = p,
                            .params_bytes = sizeof *p};
     if (spec.blocks > INT32_MAX)

@@ -90,7 +90,7 @@ weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *er
         return WR_FAIL(err, WEIR_E_LIMIT, "%s: %lld blocks of %d threads with %zu bytes of shared memory", spec->kernel,
                        (long long)spec->blocks, spec->threads, spec->shared_bytes);
     CUfunction f;
-    WR_TRY(wr_cuda_find(l->context, spec->kernel, &f, err));
+    WR_TRY(wr_cuda_find(l->context, spec, &f, err));
     wr_function_spec function = {.name = spec->kernel,
                                  .function = f,
                                  .grid = {(uint32_t)spec->blocks, 1, 1},

@@ -33,12 +33,12 @@ static weir_array *row_input(const weir_engine *e, weir_graph *g, int64_t rows, 
     return wr_feed_leaf(&e->feed, g, WEIR_DTYPE_I32, 1, &rows, at);
 }
 
-/* A token -1 - r stands for what row r of the step before was given, which the host has not seen yet. */
+/* A token r - head_rows stands for what row r of the step before was given, which the host has not seen yet: counted
+ * from the end, as take does. */
 static weir_array *resolved_tokens(const weir_engine *e, weir_graph *g, weir_array *tokens) {
     if (!e->sampled) return tokens;
     weir_array *given = wr_leaf(g, WEIR_DTYPE_I32, 1, &e->head_rows, &(int64_t){WR_SAMPLE_HEAD}, 0, e->sampled);
-    weir_array *before = weir_take(given, weir_sub(weir_scalar_i32(g, -1), tokens), 0);
-    return weir_select(weir_less(tokens, weir_scalar_i32(g, 0)), before, tokens);
+    return weir_select(weir_less(tokens, weir_scalar_i32(g, 0)), weir_take(given, tokens, 0), tokens);
 }
 
 /* A program under construction. */

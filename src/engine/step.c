@@ -113,7 +113,7 @@ int64_t wr_fill_rows(weir_engine *e, int64_t bucket_rows, wr_wanted *wanted) {
     for (weir_seq *s = e->first; s; s = s->next)
         for (int64_t i = 0; i < s->n_rows; i++, row++) {
             int64_t position = s->n_cached + i;
-            tokens[row] = position < s->n_tokens ? s->tokens[position] : (int32_t)(-1 - s->pending_row);
+            tokens[row] = position < s->n_tokens ? s->tokens[position] : (int32_t)(s->pending_row - e->head_rows);
             row_seq[row] = (int32_t)s->slot;
             row_pos[row] = (int32_t)position;
             if (wr_wants_logits(s, position)) wanted[n_wanted++] = (wr_wanted){s, row, position};

@@ -87,7 +87,7 @@ static inline const wr_kernel_row *fake_kernels(wr_op_id op) {
                                               .run = fake_run,
                                               .scratch_bytes = fake_scratch_bytes,
                                               .prepare = fake_prepare,
-                                              .prepare_input = 0,
+                                              .prepare_inputs = 1u << 0,
                                               .prepare_bytes = fake_prepare_bytes},
                                              {.name = "fake", .run = fake_run},
                                              {0}};

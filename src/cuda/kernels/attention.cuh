@@ -124,7 +124,7 @@ WR_DEVICE void wr_attn_store(void *p, i64 at, int type, float x) {
 WR_DEVICE i32 wr_attn_pages_from(const wr_attn_params *p, int seq, i64 first) {
     const i64 i = first + threadIdx.x % 32;
     if (seq < 0 || seq >= p->n_seqs || i >= p->max_pages) return -1;
-    const i32 page = p->table[(i64)seq * p->max_pages + i];
+    const i32 page = (i32)wr_load4_kept(p->table + (i64)seq * p->max_pages + i);
     return page < p->n_pages ? page : -1;
 }
 

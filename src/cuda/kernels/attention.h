@@ -13,13 +13,13 @@ enum {
     WR_ATTN_SCHEDULE_THREADS = 1024,
     WR_ATTN_PART_EXTRA = 4, /* floats of a part beside its o: m, l, two unused */
     WR_ATTN_MERGE_THREADS = 32,
-    WR_ATTN_MERGE_COLUMNS = 4 * WR_ATTN_MERGE_THREADS, /* of a row, which one warp merges */
+    WR_ATTN_MERGE_COLUMNS = 2, /* a lane, of a row that a warp merges */
     /* A cut tile with no more units (fours of columns of a row), and units times spans, is merged by the decode block
      * that finishes it; others by the merge kernel. */
     WR_ATTN_SMALL_UNITS = 256,
     WR_ATTN_SMALL_MERGE = 128 * 64,
-    WR_ATTN_DECODE_THREADS = 192, /* four warps that compute, one that brings queries, one keys and values */
-    WR_ATTN_MAX_CHUNKS = 1024,    /* blocks of the decode kernel at most */
+    WR_ATTN_ITEM_PAGES = 12,   /* of its keys that an item names itself: whole blocks' */
+    WR_ATTN_MAX_CHUNKS = 1024, /* blocks of the decode kernel at most */
     WR_ATTN_MAX_STAGES = 12,
 };
 
@@ -28,15 +28,22 @@ enum {
 #define WR_ATTN_BLOCK(d)   ((d) >= 192 ? 64 : 128)
 #define WR_ATTN_PANELS(d)  (((d) + 63) / 64)
 #define WR_ATTN_SLOT(d, e) (WR_ATTN_PANELS((d) > (e) ? (d) : (e)) * WR_ATTN_BLOCK(d) * 128)
-/* Warps that merge a row of e columns. */
-#define WR_ATTN_MERGE_WARPS(e)       (((e) + WR_ATTN_MERGE_COLUMNS - 1) / WR_ATTN_MERGE_COLUMNS)
+/* Threads of a block for `tiles` of 16 query rows: for each four warps that compute and one that brings queries, and
+ * one warp that brings keys and values. */
+#define WR_ATTN_DECODE_THREADS(tiles) ((tiles)*160 + 32)
+/* Blocks of the merge kernel, one warp each, for a row of e columns. */
+#define WR_ATTN_MERGE_BLOCKS(e)      (((e) + 32 * WR_ATTN_MERGE_COLUMNS - 1) / (32 * WR_ATTN_MERGE_COLUMNS))
 #define WR_ATTN_Q_BYTES(d, tiles)    ((tiles)*16 * ((d)*2 + 16))
 #define WR_ATTN_Q_BUFFERS(d)         ((d) > 256 ? 1 : 2)
 #define WR_ATTN_WORK_BYTES(d, tiles) ((tiles)*16 * (WR_ATTN_BLOCK(d) * 2 + 16) + 8 * (tiles)*16 * 4)
 #define WR_ATTN_REST(d, tiles)                                                                                         \
     (WR_ATTN_Q_BUFFERS(d) * WR_ATTN_Q_BYTES(d, tiles) + WR_ATTN_WORK_BYTES(d, tiles) + WR_ATTN_JOBS_BYTES +            \
      WR_ATTN_BARS_BYTES)
-enum { WR_ATTN_JOBS_BYTES = 2 * 128 + 16, WR_ATTN_BARS_BYTES = 3 * 128 };
+enum {
+    WR_ATTN_JOB_BYTES = 128, /* an item: a word for each lane of a warp */
+    WR_ATTN_JOBS_BYTES = 2 * WR_ATTN_JOB_BYTES + 16,
+    WR_ATTN_BARS_BYTES = 3 * 128
+};
 
 typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
 
@@ -59,13 +66,13 @@ typedef struct wr_attn_item {
      * others. */
     int32_t part_span, n_parts;
     uint32_t partial;
-    int32_t n_items;          /* how many share the tile */
-    int32_t block, last;      /* first and last softmax block of the item; last < block: none */
-    int32_t from, to;         /* keys that some query row of the tile sees */
-    int32_t all_from, all_to; /* keys that every one of them sees */
-    int32_t counter;          /* of a cut tile that decode blocks merge: its counter; else -1 */
+    int32_t n_items;                  /* how many share the tile */
+    int32_t block, last;              /* first and last softmax block of the item; last < block: none */
+    int32_t from, to;                 /* keys that some query row of the tile sees */
+    int32_t all_from, all_to;         /* keys that every one of them sees */
+    int32_t counter;                  /* of a cut tile that decode blocks merge: its counter; else -1 */
+    int32_t page[WR_ATTN_ITEM_PAGES]; /* of keys from the first block on; -1: there is none */
 } wr_attn_item;
-enum { WR_ATTN_ITEM_WORDS = sizeof(wr_attn_item) / 4 };
 
 /* Query rows of a run, from head `first` of row `row` on, for all KV heads. */
 typedef struct wr_attn_tile {
@@ -136,7 +143,9 @@ typedef struct wr_attn_params {
 
 /* The prepare kernel's own. One block. */
 typedef struct wr_attn_schedule_params {
+    const int32_t *table; /* [n_seqs, max_pages] */
     const int32_t *row_seq, *row_pos;
+    int64_t n_pages, max_pages;
     wr_attn_schedule *schedule;
     wr_attn_item *items; /* [2 * n_blocks + max_tiles * G]: the first item of each chunk, then the others */
     wr_attn_prefill_item *prefill;

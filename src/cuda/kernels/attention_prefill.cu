@@ -151,8 +151,8 @@ WR_DEVICE void copy_entries(const wr_attn_params *p, const prefill_tile *tile, c
         volatile u32 *missing = (volatile u32 *)(area + MISSING) + slot;
         wr_bar_wait(bars + EMPTY + slot * 8, (int)(*entry / STAGES & 1) ^ 1);
         if constexpr (PARTS == 1)
-            wr_copy_block<BLOCK, PANELS, VALUES ? (int)BLOCK : 0>(pool, page, tile->head, p->kv_heads, low, high, to,
-                                                                  missing, bar);
+            wr_copy_block<BLOCK, PANELS, VALUES ? (int)BLOCK : 0, false>(pool, page, tile->head, p->kv_heads, low, high,
+                                                                         to, missing, bar);
         else if constexpr (VALUES)
             copy_part<BLOCK / PARTS, PANELS, PANELS, true>(pool, page[0], tile->head, p->kv_heads, 0,
                                                            part * (BLOCK / PARTS), low, high, to, missing, bar);

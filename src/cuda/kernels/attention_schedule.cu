@@ -136,10 +136,10 @@ WR_DEVICE void list_tiles(const wr_attn_schedule_params *p, schedule_state *s) {
 }
 
 /* Whether chunks of whole units keep all blocks of the decode kernel about as busy as cut ones would: parts cost their
- * way through memory, and a merge. */
+ * way through memory and a merge, the time of two blocks. */
 WR_DEVICE bool whole_is_fair(const wr_attn_schedule_params *p, const schedule_state *s) {
     const i64 n = p->n_blocks, rounds = ((i64)count_tiles(s) * p->kv_heads + n - 1) / n;
-    return rounds * s->longest * n * 8 <= work_of(p, s) * 9;
+    return rounds * s->longest * n * 8 <= work_of(p, s) * 9 + 2 * n * 8;
 }
 
 /* The end of a chunk that is to end after x blocks of the list: the next place around x where the list may be cut. */
@@ -198,6 +198,18 @@ WR_DEVICE void cut_work(const wr_attn_schedule_params *p, schedule_state *s) {
     __syncthreads();
 }
 
+/* The pages of the item's keys, as many as it has room for. */
+WR_DEVICE void name_pages(const wr_attn_schedule_params *p, wr_attn_item *item) {
+    const int each = p->block / WR_KV_TILE; /* pages of a block */
+    const i64 first = (i64)item->block * each, end = ((i64)item->last + 1) * each;
+    for (int i = 0; i < WR_ATTN_ITEM_PAGES; i++) {
+        const i64 at = first + i;
+        const bool there = item->seq >= 0 && at < end && at < p->max_pages;
+        const i32 page = there ? p->table[item->seq * p->max_pages + at] : -1;
+        item->page[i] = page < p->n_pages ? page : -1;
+    }
+}
+
 /* Writes the items of chunk c. */
 WR_DEVICE void emit_chunk(const wr_attn_schedule_params *p, schedule_state *s, int c) {
     work_place at = s->begins[c];
@@ -242,6 +254,7 @@ WR_DEVICE void emit_chunk(const wr_attn_schedule_params *p, schedule_state *s, i
             else if (!begins_inside)
                 p->cuts[atomicAdd(&s->n_cuts, 1)] = item;
         }
+        name_pages(p, &item);
         const work_place next = {at.unit + 1, 0};
         at = ends_inside ? end : next;
         item.next = is_same(at, end) ? -1 : p->n_blocks + atomicAdd(&s->n_extra, 1);

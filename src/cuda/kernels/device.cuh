@@ -120,6 +120,16 @@ WR_DEVICE u32 wr_load4_once(const void *p) {
     asm volatile("ld.global.nc.L1::no_allocate.u32 %0,[%1];" : "=r"(v) : "l"(p));
     return v;
 }
+/* 4 bytes of little data that every layer's kernels read again, which L2 is asked to keep while weights and keys run
+ * through it. */
+WR_DEVICE u32 wr_load4_kept(const void *p) {
+    u32 v;
+    asm volatile("{.reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 policy,1.0;"
+                 "ld.global.L2::cache_hint.u32 %0,[%1],policy;}"
+                 : "=r"(v)
+                 : "l"(p));
+    return v;
+}
 /* 16 bytes that other multiprocessors may have written during this launch: past L1. */
 WR_DEVICE uint4 wr_load16_l2(const void *p) {
     uint4 v;
@@ -206,6 +216,14 @@ WR_DEVICE void wr_bar_wait(u32 bar, int parity) {
 /* bytes: a multiple of 16; both addresses 16-byte aligned. Completes on bar. */
 WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
+}
+/* The same of what is read once: it is the first to leave L2 again, where smaller things then stay. */
+WR_DEVICE void wr_bulk_copy_once(u32 to, const void *from, u32 bytes, u32 bar) {
+    asm volatile("{.reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy,1.0;"
+                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0],[%1],%2,[%3],policy;}" ::"r"(to),
                  "l"(from), "r"(bytes), "r"(bar)
                  : "memory");
 }

@@ -38,8 +38,9 @@
  * A step of an 8B model (32 layers, 4 bits) at batch 1, 2, 4, 8, with what these kernels were before bulk copies of x:
  * 1,969, 2,124, 2,341, 3,059 us with kernels of their own for silu(gate) * up and norms; 1,912, 2,055, 2,283, 2,915
  * with the gate here; 1,881, 2,022, 2,366, 3,234 with norms here too, so from 3 rows on they are not. Since then a norm
- * forgoes the bulk copies of x: in a step at batch 1 the gate's product with its norm takes 19.8 us, where without both
- * it takes 16.3 alone. Whether one row is better off with norms apart is not measured.
+ * forgoes the bulk copies of x. Still it pays: at one row 559.6 tokens/s, with norms apart 544.7, those before gates
+ * apart 554.2 (A B C A in one run); the x that a thread squared kept in shared memory, and weights asked for into L2
+ * meanwhile: 557.6 to 558.5 in another.
  * Loads on their way take room in L1: with 100% of it given to shared memory (device.c) one row takes 8.43 us, with 72%
  * or less 7.75 (16.3 instead of 17.5 at [28672, 4096]).
  * What it was, at one row of [12288, 4096]: 24 warps a block of 3 row tiles and 8 takers instead of 6 and 4, and lane
@@ -107,6 +108,11 @@ WR_DEVICE void lean_fetch(float *v, const float *from) {
     else
         for (int e = 0; e < 8; e++) v[e] = from[e];
 }
+WR_DEVICE void lean_put(float *to, const float *v) {
+    const float4 low = {v[0], v[1], v[2], v[3]}, high = {v[4], v[5], v[6], v[7]};
+    *(float4 *)to = low;
+    *(float4 *)(to + 4) = high;
+}
 /* The norm's weights to shared memory, where each thread later reads what it brought; neither wait nor barrier. */
 WR_DEVICE void lean_bring_norm(const wr_linear_params &p, float *to) {
     const int lane = threadIdx.x % 32, cols = (int)p.k;
@@ -124,10 +130,10 @@ WR_DEVICE void lean_bring_norm(const wr_linear_params &p, float *to) {
     wr_cp_commit();
 }
 /* Rows of x to shared memory, normed on the way (NORM_LINEAR), by all threads, with barriers. The sum of squares is
- * norm.cu's tree: a warp's part is made by whichever warp has the time. weights: as brought; parts: room for
- * [m][norm_warps]. */
+ * norm.cu's tree: a warp's part is made by whichever warp has the time. weights: as brought; kept: room for [m][k], in
+ * which a thread reads what it wrote; parts: for [m][norm_warps]. */
 WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to, int pitch_bytes, const float *weights,
-                                 float *parts) {
+                                 float *kept, float *parts) {
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32, cols = (int)p.k;
     const float *x = (const float *)p.x;
 #pragma unroll 1
@@ -139,6 +145,7 @@ WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to
             if (at < cols) {
                 lean_fetch(v, x + row_of(b, row) * cols + at);
                 for (int e = 0; e < 8; e++) square = fmaf(v[e], v[e], square);
+                lean_put(kept + row * cols + at, v);
             }
             for (int mask = 16; mask; mask >>= 1) square = square + __shfl_xor_sync(0xFFFFFFFFu, square, mask);
             if (lane == 0) parts[row * p.norm_warps + w] = square;
@@ -156,7 +163,7 @@ WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to
             if (at >= cols) break;
             float v[8];
             u32 y[4];
-            lean_fetch(v, x + row_of(b, row) * cols + at);
+            lean_fetch(v, kept + row * cols + at);
             for (int e = 0; e < 8; e++) v[e] = v[e] * factor * (weights[at + e] + p.norm_offset);
             for (int i = 0; i < 4; i++) y[i] = wr_pack_bf16(v[2 * i], v[2 * i + 1]);
             *(uint4 *)(to + row * pitch_bytes + 2 * at) = make_uint4(y[0], y[1], y[2], y[3]);
@@ -268,12 +275,13 @@ template <int KIND, int NT, int AHEAD, int FORM> WR_DEVICE void lean(const wr_li
 #if WR_HAS_BULK
     if (bulk && r == 0)
         for (int s = local; s < count; s += takers) lean_bring(p, b, part_of_x, s, lane, SPLIT ? 1 : cluster);
-    if (!GATHER && AHEAD * BYTES <= 2560 && bulk && lane == 0 && row_tile < row_tiles && mine > 0)
+    if (!GATHER && AHEAD * BYTES <= 2560 && (bulk || normed) && lane == 0 && row_tile < row_tiles && mine > 0)
         wr_prefetch_l2(next + AHEAD * BYTES, AHEAD * BYTES); /* while x is on its way; not more than that */
 #endif
     if (!bulk) {
         if (normed) {
-            lean_stage_normed(p, b, part_of_x.to, pitch, sums + WR_LEAN_NORM_PARTS, sums);
+            const float *weights = sums + WR_LEAN_NORM_PARTS;
+            lean_stage_normed(p, b, part_of_x.to, pitch, weights, sums + WR_LEAN_NORM_PARTS + p.k, sums);
         } else {
             lean_stage(p, b, part_of_x);
             wr_cp_wait<0>();

@@ -36,9 +36,9 @@ template <int BK, int PANELS> WR_DEVICE void wr_clear_rows(u8 *slot, int from, i
 /* One block of BK positions of a head, in two-byte elements, by all lanes of a warp into a slot: PANELS panels one
  * behind the other, each [BK][WR_PANEL_ROW]. page[i]: of positions 64 i on; below 0: there is none. Only positions
  * [low, high) of the block are copied; those before and behind them become zeros down and up to multiples of CLEAR (0:
- * none do). Ends on bar, which counts the warp's 32 arrivals, and bytes where copies are in bulk; *word then tells what
- * is there. */
-template <int BK, int PANELS, int CLEAR>
+ * none do). ONCE: nobody reads the block again soon. Ends on bar, which counts the warp's 32 arrivals, and bytes where
+ * copies are in bulk; *word then tells what is there. */
+template <int BK, int PANELS, int CLEAR, bool ONCE>
 WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int heads, int low, int high, u8 *slot,
                              volatile u32 *word, u32 bar) {
     constexpr int PAGES = BK / WR_KV_TILE;
@@ -74,9 +74,9 @@ WR_DEVICE void wr_copy_block(const void *pool, const i32 *page, int head, int he
         const int n = (second ? end[PAGES - 1] : end[0]) - first;
         const i64 at = ((i64)(second ? page[PAGES - 1] : page[0]) * heads + head) * PANELS + panel;
         u8 *to = slot + panel * (BK * WR_PANEL_ROW) + ((second ? WR_KV_TILE : 0) + first) * WR_PANEL_ROW;
-        if (n)
-            wr_bulk_copy(wr_smem(to), (const u8 *)pool + at * WR_PANEL_BYTES + first * WR_PANEL_ROW, n * WR_PANEL_ROW,
-                         bar);
+        const u8 *from = (const u8 *)pool + at * WR_PANEL_BYTES + first * WR_PANEL_ROW;
+        if (n && ONCE) wr_bulk_copy_once(wr_smem(to), from, n * WR_PANEL_ROW, bar);
+        if (n && !ONCE) wr_bulk_copy(wr_smem(to), from, n * WR_PANEL_ROW, bar);
     }
     __syncwarp();
 #else

@@ -357,6 +357,7 @@ template <typename T> static inline T wr_emu_load(const void *p, const char *nam
 WR_DEVICE uint4 wr_load16_once(const void *p, WR_EMU_LINE) { return wr_emu_load<uint4>(p, "wr_load16_once", line); }
 WR_DEVICE uint4 wr_load16_l2(const void *p, WR_EMU_LINE) { return wr_emu_load<uint4>(p, "wr_load16_l2", line); }
 WR_DEVICE u32 wr_load4_l2(const void *p, WR_EMU_LINE) { return wr_emu_load<u32>(p, "wr_load4_l2", line); }
+WR_DEVICE u32 wr_load4_kept(const void *p, WR_EMU_LINE) { return wr_emu_load<u32>(p, "wr_load4_kept", line); }
 WR_DEVICE uint2 wr_load8_once(const void *p, WR_EMU_LINE) { return wr_emu_load<uint2>(p, "wr_load8_once", line); }
 WR_DEVICE u32 wr_load4_once(const void *p, WR_EMU_LINE) { return wr_emu_load<u32>(p, "wr_load4_once", line); }
 WR_DEVICE u32 wr_arrive_global(u32 *counter) { return atomicAdd(counter, 1u); }
@@ -398,6 +399,9 @@ WR_DEVICE void wr_bar_arrive(u32 bar, WR_EMU_LINE) { wr_emu_bar_arrive(bar, 0, l
 WR_DEVICE void wr_bar_expect(u32 bar, u32 bytes, WR_EMU_LINE) { wr_emu_bar_arrive(bar, bytes, line); }
 WR_DEVICE void wr_bar_wait(u32 bar, int parity, WR_EMU_LINE) { wr_emu_bar_wait(bar, parity, line); }
 WR_DEVICE void wr_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, WR_EMU_LINE) {
+    wr_emu_bulk_copy(to, from, bytes, bar, line);
+}
+WR_DEVICE void wr_bulk_copy_once(u32 to, const void *from, u32 bytes, u32 bar, WR_EMU_LINE) {
     wr_emu_bulk_copy(to, from, bytes, bar, line);
 }
 WR_DEVICE void wr_prefetch_l2(const void *, u32) {}
