@@ -8,17 +8,24 @@
 
 enum {
     WAKE_EARLY_NS = 70000, /* a sleep may last 50-60 us longer than asked: the kernel's timer slack */
-    /* After a long sleep the core needs to wake up as well: 1/12 of the time earlier still. Later than a spinning
-     * thread by, and share of a core, at 5 ms of work (H200): on one machine 1/20 5.9 us, 5.5 %; 1/16 5.3, 6.8;
-     * 1/12 4.2, 9.1; on another, A B A B, 1/20 9.7, 5.3; 1/12 9.5, 8.2; 1/10 6.6 to 9.4, 10.3; on a third
-     * 1/12 10.6, 8.6. So it helps little, and what does is not known. */
-    WARM_SHARE = 12,
+    EARLY_SHARE = 40,      /* and the work a little shorter than the last: 1/40 of the time earlier still */
+    /* A core that sleeps for long loses its caches, and the next launch is later for it: many naps, not one sleep. At
+     * 5 ms of work (H200) a thread that sleeps once is later than one that spins by 5.0 to 5.2 us, whether it wakes
+     * 1/12 of the time early, which takes 9 % of a core, or 1/20; with naps of 500 us by 2.0 (5.1 %), of 250 us by 2.7
+     * (5.7 %), of 100 us by 0.9 (7.9 %). */
+    NAP_NS = 100000,
+    MOST_NAPS = 50, /* of one sleep; what takes longer may be later */
     MAX_POLL_SLEEP_NS = 1000000
 };
 
-static void sleep_until(uint64_t ns) {
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+static void sleep_until(uint64_t end) {
+    uint64_t now = wr_now_ns(), nap = end > now ? (end - now) / MOST_NAPS : 0;
+    if (nap < NAP_NS) nap = NAP_NS;
+    for (; now < end; now = wr_now_ns()) {
+        uint64_t ns = end - now > nap ? now + nap : end;
+        struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+    }
 }
 
 /* Work is given: a graph whose duration may be known, or something else (NULL). */
@@ -60,7 +67,7 @@ static void learn(wr_cuda_context *c, const wr_cuda_mark *waited, int which, boo
 /* Without the lock: others may launch meanwhile. m is a copy. */
 static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
     uint64_t now = wr_now_ns(), start = now;
-    uint64_t early = WAKE_EARLY_NS + (m->expected_ns > now ? (m->expected_ns - now) / WARM_SHARE : 0);
+    uint64_t early = WAKE_EARLY_NS + (m->expected_ns > now ? (m->expected_ns - now) / EARLY_SHARE : 0);
     bool sleeps = m->expected_ns > now + early, at_once = true;
     CUresult result = c->driver->cuEventQuery(m->event);
     if (result == CUDA_ERROR_NOT_READY && sleeps) sleep_until(m->expected_ns - early);

@@ -284,12 +284,14 @@ WR_DEVICE u32 chunk_of_block(int per_sm) {
     return blockIdx.x % width * (u32)per_sm + blockIdx.x / width;
 }
 
+/* A field of the item whose words the lanes have. */
+#define ITEM_FIELD(word, field) (int)__shfl_sync(0xFFFFFFFFu, word, (int)(offsetof(wr_attn_item, field) / 4))
+
 /* A chunk's items, one after the other, with their queries: those of a group by a warp each, the first of which says
  * what the item is. The next item is asked for before it is needed. word: the lane's word of the first. */
 template <int D, int E, int KV, int GROUPS>
 WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, GROUPS> &m, u32 word, int group) {
-    constexpr int BUFFERS = WR_ATTN_Q_BUFFERS(D), NEXT = (int)(offsetof(wr_attn_item, next) / 4);
-    constexpr int N_ROWS = (int)(offsetof(wr_attn_item, n_rows) / 4);
+    constexpr int BUFFERS = WR_ATTN_Q_BUFFERS(D), N_ROWS = (int)(offsetof(wr_attn_item, n_rows) / 4);
     const int lane = (int)threadIdx.x % 32;
     bool over = false;
     for (u32 n = 0;; n++) {
@@ -305,7 +307,7 @@ WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, GROUPS> &
             wr_bar_arrive(m.job_full(buffer));
             return;
         }
-        const int next = (int)__shfl_sync(0xFFFFFFFFu, word, NEXT);
+        const int next = ITEM_FIELD(word, next);
         over = next < 0;
         if (!over) word = wr_load4_kept((const u32 *)(p->items + next) + lane);
         const int first = group * 16, end = min(item->n_rows, first + 16);
@@ -314,28 +316,28 @@ WR_DEVICE void lead(const wr_attn_params *p, const decode_memory<D, E, GROUPS> &
     }
 }
 
-/* The items' keys and values: keys of a block before the values of the block before it, as they are wanted. */
-template <int D, int E, int GROUPS> WR_DEVICE void feed(const wr_attn_params *p, const decode_memory<D, E, GROUPS> &m) {
+/* The items' keys and values: keys of a block before the values of the block before it, as they are wanted. word: the
+ * lane's word of the first item, which so need not come from the warp that leads. */
+template <int D, int E, int GROUPS>
+WR_DEVICE void feed(const wr_attn_params *p, const decode_memory<D, E, GROUPS> &m, u32 word) {
     constexpr int BK = WR_ATTN_BLOCK(D), PAGES = BK / WR_KV_TILE, BUFFERS = WR_ATTN_Q_BUFFERS(D);
     static_assert(WR_ATTN_ITEM_PAGES % PAGES == 0, "whole blocks");
     const int lane = (int)threadIdx.x % 32;
     decode_ring ring = {0, 1};
     for (u32 n = 0;; n++) {
-        const int buffer = (int)(n % BUFFERS);
-        wr_bar_wait(m.job_known(buffer), (int)(n / BUFFERS & 1));
-        const wr_attn_item *item = m.job(buffer);
-        if (item->n_rows == 0) return;
-        const int begin = item->block, last = item->last, seq = item->seq, from = item->from, to = item->to + 1;
-        const int head = item->head;
-        if (begin > last) {
-            wr_bar_arrive(m.job_empty(buffer));
-            continue;
+        const int buffer = (int)(n % BUFFERS), parity = (int)(n / BUFFERS & 1);
+        if (n > 0) {
+            wr_bar_wait(m.job_known(buffer), parity);
+            word = ((const u32 *)m.job(buffer))[lane];
         }
+        if (ITEM_FIELD(word, n_rows) == 0) return;
+        const int begin = ITEM_FIELD(word, block), last = ITEM_FIELD(word, last), seq = ITEM_FIELD(word, seq);
+        const int from = ITEM_FIELD(word, from), to = ITEM_FIELD(word, to) + 1, head = ITEM_FIELD(word, head);
         /* The first pages are in the item; those behind them are on their way before they are needed. */
-        i32 pages = lane < WR_ATTN_ITEM_PAGES ? item->page[lane] : -1, page[PAGES] = {-1}, before[PAGES] = {-1};
-        i32 more = wr_attn_pages_from(p, seq, (i64)begin * PAGES + WR_ATTN_ITEM_PAGES);
-        wr_bar_arrive(m.job_empty(buffer));
-        for (int block = begin; block <= last + 1; block++) {
+        i32 pages = (i32)__shfl_down_sync(0xFFFFFFFFu, word, offsetof(wr_attn_item, page) / 4);
+        i32 more = begin > last ? -1 : wr_attn_pages_from(p, seq, (i64)begin * PAGES + WR_ATTN_ITEM_PAGES);
+        i32 page[PAGES] = {-1}, before[PAGES] = {-1};
+        for (int block = begin; block <= last + (begin <= last); block++) {
             const int at = (block - begin) * PAGES, low = from - block * BK, high = to - block * BK;
             const int behind = at - WR_ATTN_ITEM_PAGES;
             if (block <= last) {
@@ -360,6 +362,8 @@ template <int D, int E, int GROUPS> WR_DEVICE void feed(const wr_attn_params *p,
 #pragma unroll
             for (int i = 0; i < PAGES; i++) before[i] = page[i];
         }
+        if (n == 0) wr_bar_wait(m.job_known(buffer), parity); /* phases of a barrier are waited for in turn */
+        wr_bar_arrive(m.job_empty(buffer));
     }
 }
 
@@ -674,13 +678,13 @@ template <int D, int E, int KV, int GROUPS, int PER_SM> WR_DEVICE void decode(co
     const wr_attn_item *first = p->items + chunk_of_block(PER_SM);
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const u32 word = wr_load4_kept((const u32 *)first + lane);
-    if (__shfl_sync(0xFFFFFFFFu, word, offsetof(wr_attn_item, n_rows) / 4) == 0) return; /* nothing to do */
+    if (ITEM_FIELD(word, n_rows) == 0) return; /* nothing to do */
     if (warp < GROUPS * WARPS)
         compute<D, E, KV, GROUPS, PER_SM>(p, m);
     else if (warp < GROUPS * (WARPS + 1))
         lead<D, E, KV, GROUPS>(p, m, word, warp - GROUPS * WARPS);
     else
-        feed<D, E, GROUPS>(p, m);
+        feed<D, E, GROUPS>(p, m, word);
 }
 
 /* Instances for keys of one type: D, E, groups (of 16 query rows), blocks a multiprocessor. src/cuda/attention.c has
