@@ -395,6 +395,45 @@ static void one_prepare_step_serves_all_readers_of_an_input(void **state) {
     wr_program_free(p);
 }
 
+/* Products and maxima have kernels that prepare both of their inputs. */
+static const wr_kernel_row *kernels_of_both(wr_op_id op) {
+    static const wr_kernel_row rows[] = {{.name = "fake_both",
+                                          .run = fake_run,
+                                          .prepare = fake_prepare,
+                                          .prepare_inputs = 1u << 0 | 1u << 1,
+                                          .prepare_bytes = fake_prepare_bytes},
+                                         {0}};
+    return op == WR_OP_MATMUL || op == WR_OP_MAXIMUM ? rows : fake_kernels(op);
+}
+
+static void a_prepare_step_of_two_inputs_serves_readers_of_both(void **state) {
+    (void)state;
+    static const wr_backend backend = {.name = "fake", .kernels = kernels_of_both};
+    weir_device *own = open_fake(&backend, 1);
+    weir_graph *graph = new_graph(own);
+    weir_array *x = leaf(graph, WEIR_DTYPE_F32, DIMS(4, 4)), *h = weir_exp(x), *k = weir_sin(x);
+    wr_program *p = compile((weir_array *[]){weir_matmul(h, x), weir_maximum(h, x), weir_matmul(h, k)}, 3, NULL);
+    int prepares = 0;
+    const void *of_matmul[2] = {NULL}, *of_maximum = NULL;
+    for (int i = 0, n = 0; i < wr_program_n_steps(p); i++) {
+        const wr_step *s = wr_program_step(p, i);
+        if (is_prepare_step(s))
+            prepares++;
+        else if (s->op == WR_OP_MATMUL && n < 2)
+            of_matmul[n++] = s->prepared;
+        else if (s->op == WR_OP_MAXIMUM)
+            of_maximum = s->prepared;
+    }
+    assert_int_equal(prepares, 2);
+    assert_true(of_maximum && (of_maximum == of_matmul[0]) != (of_maximum == of_matmul[1]));
+    /* What it reads comes before it: all steps have the values of their inputs. */
+    weir_error err;
+    assert_int_equal(wr_program_run(p, &err), WEIR_OK);
+    wr_program_free(p);
+    weir_graph_free(graph);
+    weir_device_close(own);
+}
+
 static void reference_option_takes_the_last_row(void **state) {
     (void)state;
     weir_array *x = leaf(g, WEIR_DTYPE_F32, DIMS(4, 4)), *y = weir_matmul(x, x);
@@ -527,6 +566,7 @@ int main(void) {
         TEST(steps_move_forward_only_a_little),
         TEST(memory_of_a_chain_is_two_buffers),
         TEST(one_prepare_step_serves_all_readers_of_an_input),
+        TEST(a_prepare_step_of_two_inputs_serves_readers_of_both),
         TEST(reference_option_takes_the_last_row),
         TEST(an_arena_that_is_too_small_is_refused_with_both_numbers),
         TEST(state_is_read_and_written_in_order_of_creation),

@@ -461,6 +461,17 @@ static void a_nan_stays_in_its_row(void **state) {
 
 /* ---- the schedule ---- */
 
+/* An item's own pages are those of the table from its first block on. */
+static void check_pages(const stage *s, const wr_attn_item *item, int each) {
+    const wr_tensor *table = &s->step.in[3];
+    for (int i = 0; i < WR_ATTN_ITEM_PAGES && item->seq >= 0; i++) {
+        int64_t at = (int64_t)item->block * each + i;
+        bool there = at < ((int64_t)item->last + 1) * each && at < table->shape[1];
+        int32_t page = there ? ((const int32_t *)table->data)[item->seq * table->shape[1] + at] : -1;
+        assert_int_equal(item->page[i], page < s->step.in[1].shape[0] ? page : -1);
+    }
+}
+
 /* Each query row and head sees each of its spans once; returns how many tiles, of a KV head each, are cut. */
 static int check_schedule(scene c) {
     stage *s = open_stage(&c);
@@ -478,6 +489,7 @@ static int check_schedule(scene c) {
         for (; item; item = item->next >= 0 ? &items[item->next] : NULL) {
             assert_in_range(item->n_rows, 1, WR_ATTN_TILE_ROWS);
             assert_in_range(item->head, 0, c.kv_heads - 1);
+            check_pages(s, item, block / WR_KV_TILE);
             for (int r = 0; r < item->n_rows; r++) {
                 int at = item->row + (item->first + r) / c.group;
                 assert_in_range(at, 0, c.n_rows - 1);
@@ -508,6 +520,10 @@ static void the_schedule_lists_all_work_once(void **state) {
     (void)state;
     /* One long sequence is cut. */
     assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1900}}}), 2);
+    assert_int_equal(check_schedule((scene){.d = 256, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1900}}}), 2);
+    /* One of two blocks is not: it would gain less than a merge takes. */
+    assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 255}}}), 0);
+    assert_int_equal(check_schedule((scene){.d = 128, .kv_heads = 2, .group = 4, .n_rows = 1, .rows = {{0, 1023}}}), 2);
     /* Many short ones are not. */
     scene many = {.d = 128, .kv_heads = 8, .group = 4, .n_rows = 64};
     for (int i = 0; i < 64; i++) many.rows[i] = (row){i, 700 + i};
