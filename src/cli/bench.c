@@ -15,7 +15,7 @@ static void fill_prompt(int32_t *ids, int64_t n, int64_t vocab, uint64_t seed) {
 }
 
 typedef struct timing {
-    double prefill_s, decode_s, host_us; /* host_us: of a decode step, what the host did itself */
+    double prefill_s, decode_s, host_us; /* host_us: what the host itself did in a decode step, their median */
 } timing;
 
 static double host_us(const weir_engine_stats *before, const weir_engine_stats *after) {
@@ -24,14 +24,30 @@ static double host_us(const weir_engine_stats *before, const weir_engine_stats *
     return n ? (double)ns / 1e3 / (double)n : 0;
 }
 
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t n) {
+    if (n == 0) return 0;
+    qsort(values, n, sizeof *values, by_value);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 /* batch sequences of n_prompt tokens, n_gen tokens each. Decode is timed from the step after the last first token. */
 static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, int64_t n_gen, int64_t batch,
                            timing *out, weir_error *err) {
     weir_engine_info info;
     weir_engine_get_info(engine, &info);
     weir_seq **seqs = wr_calloc((size_t)batch, sizeof *seqs);
-    if (!seqs) return WR_FAIL(err, WEIR_E_MEMORY, "no memory for %lld sequences", (long long)batch);
+    double *host = wr_calloc((size_t)n_gen, sizeof *host);
+    size_t n_host = 0;
     weir_status st = WEIR_OK;
+    if (!seqs || !host) {
+        st = WR_FAIL(err, WEIR_E_MEMORY, "no memory for %lld sequences", (long long)batch);
+        goto done;
+    }
     for (int64_t i = 0; i < batch; i++) {
         fill_prompt(ids, n_prompt, info.vocab_size, (uint64_t)i + 1);
         weir_seq_options options = {
@@ -45,11 +61,12 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
         const weir_event *events;
         size_t n;
         WR_TRY_GOTO(st, weir_engine_step(engine, &events, &n, err), done);
+        weir_engine_get_stats(engine, &after);
+        if (waiting == 0 && n_host < (size_t)n_gen) host[n_host++] = host_us(&before, &after);
+        before = after;
         for (size_t i = 0; i < n; i++) {
-            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0) {
+            if (events[i].kind == WEIR_EVENT_TOKEN && events[i].position == n_prompt && --waiting == 0)
                 first = wr_cli_now_s();
-                weir_engine_get_stats(engine, &before);
-            }
             running -= events[i].kind == WEIR_EVENT_FINISH;
             if (events[i].kind == WEIR_EVENT_FINISH && events[i].finish == WEIR_FINISH_ERROR) {
                 st = WR_FAIL(err, WEIR_E_STATE, "the model gave no finite logit");
@@ -58,22 +75,12 @@ static weir_status measure(weir_engine *engine, int32_t *ids, int64_t n_prompt, 
         }
     }
     *out = (timing){.prefill_s = first - start, .decode_s = wr_cli_now_s() - first};
-    weir_engine_get_stats(engine, &after);
-    out->host_us = host_us(&before, &after);
+    out->host_us = median_of(host, n_host);
 done:
-    for (int64_t i = 0; i < batch; i++) weir_seq_close(seqs[i]);
+    for (int64_t i = 0; i < batch && seqs; i++) weir_seq_close(seqs[i]);
     wr_free(seqs);
+    wr_free(host);
     return st;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, size_t n) {
-    qsort(values, n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 /* rates: [n] tokens a second. host: [n] microseconds, NULL: not shown. */

@@ -45,7 +45,7 @@ const wr_command wr_commands[WR_N_COMMANDS] = {
         {"bench", "MODEL", "Measure prefill and decode speed",
          "For each prompt size of --prompts a prefill row, for each of --lengths and --batches a decode row; "
          "median, fastest and slowest of --repetitions after one warm-up. On a GPU also the host's own time a decode "
-         "step, that is without waiting for the device.",
+         "step, that is without waiting for the device, the median of all steps.",
          wr_cmd_bench},
     [WR_CMD_LIST] = {"list", "", "List the models at hand", "Models of weir's store and of the Hugging Face cache.",
                      wr_cmd_list},
