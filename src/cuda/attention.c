@@ -125,7 +125,8 @@ static bool make_plan(const wr_step *step, plan *out) {
      * sequences, whose tiles are low. */
     out->tall = rows <= MAX_TALL_ROWS && rows * out->group > 16 && out->instance->per_sm[1] > 0;
     out->block = WR_ATTN_BLOCK(out->instance->head_dim);
-    if (!fit_ring(out->instance, out->tall, traits->shared_bytes, out)) return false;
+    if (out->tall && !fit_ring(out->instance, 1, traits->shared_bytes, out)) out->tall = 0;
+    if (!out->tall && !fit_ring(out->instance, 0, traits->shared_bytes, out)) return false;
     out->blocks *= traits->n_sm;
     int tile_rows = out->tall ? 32 : 16;
     /* A run of n rows has at most ceil(n * group / tile_rows) tiles. */

@@ -20,7 +20,7 @@ typedef struct scene {
     float softcap, scale;          /* scale 0: 3 / sqrt(d) */
     int half;                      /* pairs that rope rotates; 0: none */
     bool interleaved, plain, wide; /* plain: pages are not tiled; wide: q is a part of wider rows */
-    bool sinks, hopper;
+    bool sinks, hopper, small;     /* small: a card with 99 KB of shared memory a block */
     weir_dtype q, k, v, out;
     int missing; /* this page of each sequence does not exist; 0: all do */
     int n_rows;
@@ -132,6 +132,10 @@ static stage *open_stage(scene *c) {
                         .in = s->tensors,
                         .n_in = 6 + c->sinks + (c->half > 0),
                         .device = c->hopper ? wr_emulate_traits() : wr_emulate_traits_plain()};
+    static wr_cuda_traits small;
+    small = *wr_emulate_traits_plain();
+    small.shared_bytes = 99 << 10;
+    if (c->small) s->step.device = &small;
     return s;
 }
 
@@ -446,6 +450,20 @@ static void the_reference_takes_any_shape(void **state) {
         (scene){.d = 64, .kv_heads = 1, .group = 2, .q = F32, .scale = -0.3f, .n_rows = 2, .rows = {{0, 130}, {1, 3}}});
 }
 
+/* Where rings for tiles of 32 rows are too large, tiles of 16 serve. */
+static void little_shared_memory_is_enough(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}};
+    for (int i = 0; i < COUNT(sizes); i++)
+        check_scene((scene){.d = sizes[i][0],
+                            .e = sizes[i][1],
+                            .kv_heads = 1,
+                            .group = 8,
+                            .small = true,
+                            .n_rows = 5,
+                            .rows = {{0, 700}, {0, 701}, {0, 702}, {0, 703}, {1, 90}}});
+}
+
 static void a_nan_stays_in_its_row(void **state) {
     (void)state;
     scene c = {.d = 128, .kv_heads = 1, .group = 2, .n_rows = 3, .rows = {{0, 300}, {1, 300}, {2, 300}}};
@@ -612,6 +630,7 @@ int main(void) {
         cmocka_unit_test(long_contexts_are_right),
         cmocka_unit_test(runs_of_many_rows_have_the_reference_bits),
         cmocka_unit_test(the_reference_takes_any_shape),
+        cmocka_unit_test(little_shared_memory_is_enough),
         cmocka_unit_test(a_nan_stays_in_its_row),
         cmocka_unit_test(the_schedule_lists_all_work_once),
         cmocka_unit_test(tiles_are_cut_while_there_is_room),
