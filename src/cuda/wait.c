@@ -18,14 +18,14 @@ enum {
     MAX_POLL_SLEEP_NS = 1000000
 };
 
-static void sleep_until(uint64_t end) {
+static void sleep_until(uint64_t ns) {
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+static void nap_until(uint64_t end) {
     uint64_t now = wr_now_ns(), nap = end > now ? (end - now) / MOST_NAPS : 0;
     if (nap < NAP_NS) nap = NAP_NS;
-    for (; now < end; now = wr_now_ns()) {
-        uint64_t ns = end - now > nap ? now + nap : end;
-        struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-    }
+    for (; now < end; now = wr_now_ns()) sleep_until(end - now > nap ? now + nap : end);
 }
 
 /* Work is given: a graph whose duration may be known, or something else (NULL). */
@@ -70,7 +70,7 @@ static CUresult poll(wr_cuda_context *c, const wr_cuda_mark *m, int which) {
     uint64_t early = WAKE_EARLY_NS + (m->expected_ns > now ? (m->expected_ns - now) / EARLY_SHARE : 0);
     bool sleeps = m->expected_ns > now + early, at_once = true;
     CUresult result = c->driver->cuEventQuery(m->event);
-    if (result == CUDA_ERROR_NOT_READY && sleeps) sleep_until(m->expected_ns - early);
+    if (result == CUDA_ERROR_NOT_READY && sleeps) nap_until(m->expected_ns - early);
     if (result != CUDA_ERROR_NOT_READY) sleeps = true; /* it was over before anyone looked */
     while (result == CUDA_ERROR_NOT_READY && (result = c->driver->cuEventQuery(m->event)) == CUDA_ERROR_NOT_READY) {
         at_once = false;

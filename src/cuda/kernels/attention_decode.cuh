@@ -17,9 +17,9 @@
  * Bytes: 2 * keys * G * (D + E) for each tile of query rows. Operations: 2 * rows * keys * (D + E).
  *
  * Measured on 30 November 2026, H200, bf16, keys beyond L2, us a call with its merge (batch x keys, tokens a sequence):
- *   8 KV heads, group 4, head 128:  1 x 512     6.3    1 x 4,096  10.6    1 x 32,768  39.8    4 tokens 41.9, 8: 44.4
- *                                   8 x 8,192  75.5    64 x 2,048 127.6 = 4.21 TB/s
- *   2 KV heads, group 8, head 256:  1 x 4,096  11.0    1 x 32,768  24.4
+ *   8 KV heads, group 4, head 128:  1 x 512     6.3    1 x 4,096  10.4    1 x 32,768  39.2    4 tokens 41.3, 8: 44.4
+ *                                   8 x 8,192  74.6    64 x 2,048 125.3 = 4.28 TB/s
+ *   2 KV heads, group 8, head 256:  1 x 4,096  11.2    1 x 32,768  24.4
  *   3 KV heads, group 3, head 64:   1 x 8,192  10.0
  * Where the 38 us of 1 x 32,768 go (clocks read in the kernel, one call after the other): item and first keys 1.5,
  * the last keys and values at 31.6, parts and their count 0.8, the merge of 43 parts 4.6, of which 2.6 until they are
