@@ -35,9 +35,9 @@ from processes import ending, run  # noqa: E402
 
 ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "test_device_memory", "test_device_variety",
          "test_device_failures", "test_device_large"]
-# What a failing call of the driver means is the tests' to judge.
 # A block's barriers lie in memory whose size is known at launch: the tools would reckon with too few of them.
 BARRIERS = ["--num-cuda-barriers", "128"]
+# What a failing call of the driver means is the tests' to judge.
 TOOLS = {"memcheck": ["--leak-check", "no", "--report-api-errors", "no"], "racecheck": BARRIERS, "initcheck": [],
          "synccheck": BARRIERS}
 SANITIZED = ["test_device_sameness", "test_cuda_device_fuse", "test_device_custom", "test_device_large"]

@@ -328,7 +328,7 @@ static void threads(weir_device *device) {
 
 static void lifetimes(weir_device *device) {
     wr_emulate_live (*live_now)(void);
-    *(void **)&live_now = emulated("wr_emulate_live_now");
+    *(void **)&live_now = driver_function("wr_emulate_live_now");
     MUST(weir_clear_cache(device, NULL, err));
     int before = live_now ? live_now().modules : 0;
     weir_kernel *k;
@@ -461,7 +461,7 @@ static int bad_access(const device_args *args) {
     if (!is_emulated() && weir_device_open("cuda:1", 1, &second, &fault) != WEIR_OK) second = NULL;
     MUST(weir_kernel_new(device, AXPY, wild, NULL, &k, err));
     void (*fail_nth)(long) = NULL;
-    *(void **)&fail_nth = emulated("wr_emulate_fail_nth");
+    *(void **)&fail_nth = driver_function("wr_emulate_fail_nth");
     weir_status status = WEIR_OK;
     for (long n = 1; n < 40 && status != WEIR_E_DEVICE; n++) { /* emulated: until a call that launches or waits fails */
         weir_graph *g;

@@ -101,13 +101,14 @@ __attribute__((format(printf, 1, 2))) static inline void complain(const char *fo
         }                                                                                                              \
     } while (0)
 
-/* The functions of the emulated driver; NULL with a real one. The driver lies in a library that weir opened itself. */
-static inline void *emulated(const char *function) {
+/* A function of the driver, which lies in a library that weir opened itself; those of the emulated one are NULL with a
+ * real one. */
+static inline void *driver_function(const char *name) {
     const char *path = getenv("WEIR_CUDA_DRIVER");
-    void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    return library ? dlsym(library, function) : NULL;
+    void *library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return library ? dlsym(library, name) : NULL;
 }
-static inline bool is_emulated(void) { return emulated("wr_emulate_live_now") != NULL; }
+static inline bool is_emulated(void) { return driver_function("wr_emulate_live_now") != NULL; }
 
 /* 77 without a card, 1 after another fault. */
 static inline weir_device *open_or_exit(const char *name) {

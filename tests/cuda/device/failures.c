@@ -83,7 +83,7 @@ static void engine_too_large(const device_args *args) {
     weir_error err = {0};
     weir_engine_options o = {.device = args->device, .n_threads = 1, .max_context = 64, .max_step_tokens = 8};
     void (*set_memory)(size_t);
-    *(void **)&set_memory = emulated("wr_emulate_memory");
+    *(void **)&set_memory = driver_function("wr_emulate_memory");
     if (!set_memory) return;
     set_memory(64 << 10);
     weir_status status = weir_engine_open(args->model, &o, &engine, &err);

@@ -58,7 +58,7 @@ static void refuses_what_does_not_fit(const device_args *args, weir_device *devi
                              .progress = count_progress,
                              .progress_context = &n_loaded};
     void (*set_memory)(size_t);
-    *(void **)&set_memory = emulated("wr_emulate_memory");
+    *(void **)&set_memory = driver_function("wr_emulate_memory");
     if (set_memory) set_memory((size_t)64 << 20);
     size_t before = free_now(device);
     wr_memory memory = planned(args, &o);

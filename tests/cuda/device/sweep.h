@@ -53,9 +53,9 @@ static inline bool sweep(const char *what, sweep_run run, const device_args *arg
     void (*fail_nth)(long);
     const char *(*failed)(void);
     wr_emulate_live (*live_now)(void);
-    *(void **)&fail_nth = emulated("wr_emulate_fail_nth");
-    *(void **)&failed = emulated("wr_emulate_failed");
-    *(void **)&live_now = emulated("wr_emulate_live_now");
+    *(void **)&fail_nth = driver_function("wr_emulate_fail_nth");
+    *(void **)&failed = driver_function("wr_emulate_failed");
+    *(void **)&live_now = driver_function("wr_emulate_live_now");
     long reported = 0, quiet = 0, last = 0, stride = 1;
     bool right = true;
     wr_emulate_live before = live_now();

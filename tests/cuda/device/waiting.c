@@ -186,11 +186,8 @@ int main(int argc, char **argv) {
     check(b.c->driver->cuEventCreate(&b.begun, CU_EVENT_DEFAULT), "making an event");
     check(b.c->driver->cuEventCreate(&b.ended, CU_EVENT_DEFAULT), "making an event");
     b.c->driver->cuCtxPopCurrent(&old);
-    const char *named = getenv("WEIR_CUDA_DRIVER");
-    void *driver = dlopen(named && *named ? named : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *elapsed = driver ? dlsym(driver, "cuEventElapsedTime") : NULL;
-    if (!elapsed) return complain("the driver has no cuEventElapsedTime"), 1;
-    memcpy(&b.elapsed, &elapsed, sizeof elapsed);
+    *(void **)&b.elapsed = driver_function("cuEventElapsedTime");
+    if (!b.elapsed) return complain("the driver has no cuEventElapsedTime"), 1;
     static const double work_us[] = {0, 20, 200, 5000};
     for (size_t i = 0; i < sizeof work_us / sizeof *work_us; i++) {
         double us = work_us[i];
