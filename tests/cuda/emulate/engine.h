@@ -146,6 +146,7 @@ void shared_end_block(engine *e);
 bool bulk_deliver(engine *e); /* the oldest copy lands; false: there was none */
 std::string mbarrier_state(engine *e, u32 address);
 void block_barrier_check(engine *e);
+void need_sm_90(const char *what, int line); /* of what older cards lack; WR_EMULATE_ARCH says which this is */
 
 /* tensor.cpp */
 void tensor_begin_block(engine *e);

@@ -217,6 +217,7 @@ void wr_emu_cp_wait(int pending) {
 
 void wr_emu_bar_init(u32 bar, int count, int line) {
     engine *e = here;
+    need_sm_90("wr_bar_init", line);
     u8 *p = shared_at(bar, 8, 8, "wr_bar_init", line);
     if (count < 1 || count >= 1 << 20) wr_emu_fail(line, "wr_bar_init for %d arrivals", count);
     for (u32 i = 0; i < e->n_threads; i++)
@@ -270,6 +271,7 @@ void wr_emu_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, int line) {
 }
 
 void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line) {
+    need_sm_90("wr_bulk_store", line);
     if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_store of %u bytes, no multiple of 16", bytes);
     if ((uintptr_t)to % 16) wr_emu_fail(line, "wr_bulk_store to %p, which is not 16-byte aligned", to);
     memcpy(to, shared_at(from, bytes, 16, "wr_bulk_store", line), bytes);
@@ -280,6 +282,7 @@ void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line) {
 enum { CLUSTER_SHIFT = 24 };
 
 u32 wr_emu_cluster_smem(u32 address, u32 rank, int line) {
+    need_sm_90("wr_cluster_smem", line);
     shared_at(address, 1, 1, "wr_cluster_smem", line);
     if (rank >= here->of->blocks.size()) wr_emu_fail(line, "wr_cluster_smem of block %u of the cluster", rank);
     return address | (rank + 1) << CLUSTER_SHIFT;
