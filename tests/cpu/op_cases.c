@@ -395,18 +395,20 @@ static weir_array *gen_rope(context *c, bool *more) {
     return wr_rope_apply(DATA(c->dtype, t, 3, d), DATA(WEIR_DTYPE_F32, t, 2, half), c->variant & 1);
 }
 static weir_array *gen_attention(context *c, bool *more) {
-    *more = c->variant < 6;
+    *more = c->variant < 8;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
     int64_t l = c->shape == WR_CASE_PRIME ? 7 : rows_of(c), s = tall(c) ? 3 : 31,
-            d = tall(c) ? 4 : (int64_t[]){8, 17, 64, 96, 128, 256, 512}[c->variant];
+            d = tall(c) ? 4 : (int64_t[]){8, 17, 64, 96, 128, 256, 512, 80, 192}[c->variant],
+            e = c->variant == 1   ? 9
+                : c->variant == 8 ? 128
+                                  : d;
     weir_attention_options o = {
         .causal = c->variant & 1, .window = c->variant == 3 ? 5 : 0, .softcap = c->variant == 4 ? 20 : 0};
     weir_array *mask = c->variant == 2   ? DATA(WEIR_DTYPE_BOOL, l, s)
                        : c->variant == 5 ? DATA(WEIR_DTYPE_F32, 4, 1, s)
                                          : NULL;
-    return weir_attention(DATA(c->dtype, 1, 4, l, d), DATA(c->dtype, 1, 2, s, d),
-                          DATA(c->dtype, 1, 2, s, c->variant == 1 ? 9 : d), mask,
-                          c->variant >= 4 ? DATA(WEIR_DTYPE_F32, 4) : NULL, &o);
+    return weir_attention(DATA(c->dtype, 1, 4, l, d), DATA(c->dtype, 1, 2, s, d), DATA(c->dtype, 1, 2, s, e), mask,
+                          c->variant >= 4 && c->variant < 8 ? DATA(WEIR_DTYPE_F32, 4) : NULL, &o);
 }
 enum { PAGES = 7, PAGE = 16, SEQS = 2, MAX_PAGES = 3 };
 static weir_array *block_table(context *c) {
@@ -464,19 +466,20 @@ static weir_array *gen_store(context *c, bool *more) {
     return wr_store(DATA(c->dtype, n + 3, 5), DATA(c->dtype, n, 5));
 }
 static weir_array *gen_paged_attention(context *c, bool *more) {
-    *more = c->variant < 8;
+    *more = c->variant < 11;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
     bool tiled = c->variant > 2;
     int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c),
-            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512, 64, 96, 80}[c->variant];
+            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512, 64, 96, 80, 192, 192, 192}[c->variant],
+            e = d == 192 ? 128 : d; /* a head's values */
     weir_array *seq, *pos;
     rows(c, n, &seq, &pos);
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
     wr_attention_args args = {.scale = 0.1f, .softcap = c->variant == 2 || c->variant == 7 ? 30 : 0, .causal = true};
     args.window = c->variant == 1 || c->variant == 8 ? 9 : 0;
     args.tiled = tiled;
-    args.value_dim = d;
-    weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, d, tiled);
+    args.value_dim = e;
+    weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, e, tiled);
     weir_array *sinks = c->variant == 3 || c->variant == 6 ? DATA(WEIR_DTYPE_F32, 4) : NULL;
     if (c->variant < 5) return wr_paged_attention(q, k, v, block_table(c), seq, pos, sinks, &args);
     args.has_sinks = sinks != NULL;
