@@ -217,7 +217,6 @@ void wr_emu_cp_wait(int pending) {
 
 void wr_emu_bar_init(u32 bar, int count, int line) {
     engine *e = here;
-    need_sm_90("wr_bar_init", line);
     u8 *p = shared_at(bar, 8, 8, "wr_bar_init", line);
     if (count < 1 || count >= 1 << 20) wr_emu_fail(line, "wr_bar_init for %d arrivals", count);
     for (u32 i = 0; i < e->n_threads; i++)
