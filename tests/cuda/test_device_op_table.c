@@ -48,7 +48,7 @@ static tolerance tolerances[N_KINDS] = {
     [ROUNDED_WEIGHTS] = {"weights in bf16", 1e-2, 0},    /* 6.1e-3, where a gate multiplies two sums */
     [ROUNDED_X] = {"x in bf16", 1e-2, 0},                /* 6.5e-3, likewise */
     [F32_ATTENTION] = {"f32 attention", 5e-5, 0},        /* 1.4e-5 */
-    [HALF_ATTENTION] = {"16-bit attention", 2e-4, 0},    /* 0 */
+    [HALF_ATTENTION] = {"16-bit attention", 2e-3, 0},    /* 0, but weights of keys are rounded to 16 bits */
     [ROUNDED_QUERIES] = {"queries in 16 bits", 3e-2, 0}, /* 1.95e-2: scores of up to 12, rounded by 2^-9 */
 };
 
