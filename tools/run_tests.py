@@ -11,7 +11,8 @@ named test_<room>_slow_* is not quick.
     tools/run_tests.py [--build build] [--sanitized build-asan] [WORD ...]
 
 Words choose the tests whose name contains one of them. The last line is
-"N passed, N failed"; the exit code is 1 when one failed or nothing ran.
+"N passed, N failed"; the exit code is 1 when one failed or nothing ran. Where
+the build has no CUDA backend a line before it says so; that is no failure.
 """
 import argparse
 import os
@@ -172,6 +173,21 @@ def script_jobs(env):
         yield Job("script", check, [sys.executable, str(ROOT / "tools" / f"{check}.py")], FAST_LIMIT_S, env)
 
 
+def cuda_note(build):
+    """A line where the tests of the CUDA backend are no part of this build, and why; else None."""
+    cache = build / "CMakeCache.txt"
+    text = cache.read_text() if cache.is_file() else ""
+    found = {name: value for name, value in re.findall(r"^(WEIR_NVCC|WEIR_CUDA_INCLUDE):\w+=(.*)$", text, re.M)
+             if not value.endswith("-NOTFOUND")}
+    if any(line.split("\t")[1].startswith("test_cuda_") for line in (build / "tests.tsv").read_text().splitlines()):
+        return None
+    if "WEIR_NVCC" not in found:
+        return "CUDA: not built (nvcc was not found); its tests did not run"
+    if "WEIR_CUDA_INCLUDE" not in found:
+        return "CUDA: not built (cuda.h was not found); its tests did not run"
+    return "CUDA: its tests did not run: they were not built (they need a C++ compiler, cmocka and x86-64)"
+
+
 def sanitizer_env():
     """Findings end the program; a big reservation is a NULL, as without sanitizers."""
     return {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1",
@@ -216,6 +232,9 @@ def main():
         print()
     for name, reason in skipped:
         print(f"skipped {name}: {reason}")
+    note = cuda_note(build)
+    if note:
+        print(f"\n{note}")
     print(f"\n{len(skipped)} skipped; {time.monotonic() - start:.0f} s")
     print(f"{passed} passed, {len(failed)} failed")
     return 1 if failed or passed == 0 else 0
