@@ -136,7 +136,7 @@ void op_measure(op_bench *b, const op_case *c, const char *shape, ...) {
            "\"operations\":%.0f,\"us\":%.2f,\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"gb_s\":%.1f",
            c->op, text, c->format ? c->format : weir_dtype_name(c->dtype), bench_variant(program, c->id), c->bytes,
            c->operations, median, us[0] / calls, us[n - 1] / calls, n, calls, c->bytes / median * 1e-3);
-    if (c->operations > 0) printf(",\"tflops\":%.3f", c->operations / median * 1e-6);
+    if (c->operations > 0) printf(",\"tflops\":%.4g", c->operations / median * 1e-6);
     printf("}\n");
     fflush(stdout);
     wr_program_free(program);
@@ -201,32 +201,35 @@ static weir_array *make_append(op_bench *b, weir_graph *g, const op_case *c, int
                         weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, numbers + n_pages),
                         op_input(b, g, F32, 3, (int64_t[]){rows, 2, width / 2})};
     free(numbers);
+    if (c->id == WR_OP_KV_WRITE) return wr_kv_write(in[0], in[2], in[4], in[5], in[6], true);
     wr_kv_args args;
     memset(&args, 0, sizeof args);
     args.tiled = args.has_rope = true;
     return wr_node(g, WR_OP_KV_APPEND, in, 8, &args);
 }
 
-static void appends(op_bench *b, int64_t rows, weir_dtype dtype) {
+static void appends(op_bench *b, wr_op_id id, int64_t rows, weir_dtype dtype) {
     enum { CALLS = 16 };
     weir_error err;
     wr_buffer *pages[2];
     int64_t heads = op_size(8, 2), width = op_size(128, 64), n_pages = (rows * CALLS - 1) / WR_KV_TILE + 1;
     size_t bytes = (size_t)(n_pages * WR_KV_TILE * heads * width) * weir_dtype_bytes(dtype);
+    bool both = id == WR_OP_KV_APPEND;
+    double written = (double)(rows * heads * width) * (2 + op_bytes(dtype));
     for (int i = 0; i < 2; i++) bench_check(wr_buffer_new_on(b->device, bytes, &pages[i], &err), &err);
-    op_measure(
-        b,
-        &(op_case){.op = "kv_append",
-                   .dtype = dtype,
-                   .id = WR_OP_KV_APPEND,
-                   .bytes = (double)(rows * heads * width) * 2 * (2 + op_bytes(dtype)) + (double)(rows * width * 4),
-                   .operations = 3.0 * (double)(rows * heads * width),
-                   .make = make_append,
-                   .chained = true,
-                   .most_calls = CALLS,
-                   .n = {rows, heads, width, n_pages},
-                   .with = pages},
-        "%lld x %lld x %lld, k and v, rotated", (long long)rows, (long long)heads, (long long)width);
+    op_measure(b,
+               &(op_case){.op = wr_ops[id].name,
+                          .dtype = dtype,
+                          .id = id,
+                          .bytes = both ? 2 * written + (double)(rows * width * 4) : written,
+                          .operations = both ? 3.0 * (double)(rows * heads * width) : 0,
+                          .make = make_append,
+                          .chained = true,
+                          .most_calls = CALLS,
+                          .n = {rows, heads, width, n_pages},
+                          .with = pages},
+               "%lld x %lld x %lld%s", (long long)rows, (long long)heads, (long long)width,
+               both ? ", k and v, rotated" : "");
     for (int i = 0; i < 2; i++) wr_buffer_release(pages[i]);
 }
 
@@ -257,13 +260,14 @@ static void rotations(op_bench *b) {
                               .n = {rows, heads, width}},
                    "%lld x %lld x %lld", (long long)rows, (long long)heads, (long long)width);
     }
-    for (int i = 0; i < N_FEW; i++) appends(b, rows_of(i), BF16);
-    appends(b, rows_of(1), F32);
+    for (int i = 0; i < N_FEW; i++) appends(b, WR_OP_KV_APPEND, rows_of(i), BF16);
+    appends(b, WR_OP_KV_APPEND, rows_of(1), F32);
+    appends(b, WR_OP_KV_WRITE, rows_of(1), BF16);
 }
 
 /* ---- element-wise ---- */
 
-enum { CHAIN, GENERAL, SILU_UP, GELU, CAST, UNIFORM, NORMAL, BITS, FILL, N_ELEMENTWISE };
+enum { CHAIN, GENERAL, SILU_UP, GELU, CAST, UNIFORM, NORMAL, BITS, FILL, COUNTING, N_ELEMENTWISE };
 
 static weir_array *make_elementwise(op_bench *b, weir_graph *g, const op_case *c, int call, weir_array *before) {
     (void)before;
@@ -273,6 +277,7 @@ static weir_array *make_elementwise(op_bench *b, weir_graph *g, const op_case *c
                : c->n[1] == NORMAL ? weir_random_normal(g, 1, c->n, 1, at)
                                    : weir_random_bits(g, 1, c->n, 1, at);
     }
+    if (c->n[1] == COUNTING) return weir_arange(g, c->dtype, call, (double)(call + c->n[0]), 1);
     if (c->n[1] == FILL) return weir_full(g, c->dtype, 1, c->n, call);
     weir_array *x = op_input(b, g, c->dtype, 1, c->n);
     if (c->n[1] == CAST) return weir_cast(x, c->dtype == F32 ? BF16 : F32);
@@ -299,10 +304,12 @@ static void elementwise(op_bench *b) {
         [NORMAL] = {"random_normal", "", 0, 40, false},
         [BITS] = {"random_bits", "", 0, 18, false},
         [FILL] = {"full", "", 0, 0, true},
+        [COUNTING] = {"arange", "", 0, 2, false},
     };
     static const wr_op_id ids[] = {
         [GELU] = WR_OP_GELU_TANH,       [CAST] = WR_OP_CAST,        [UNIFORM] = WR_OP_RANDOM_UNIFORM,
-        [NORMAL] = WR_OP_RANDOM_NORMAL, [BITS] = WR_OP_RANDOM_BITS, [FILL] = WR_OP_FULL};
+        [NORMAL] = WR_OP_RANDOM_NORMAL, [BITS] = WR_OP_RANDOM_BITS, [FILL] = WR_OP_FULL,
+        [COUNTING] = WR_OP_ARANGE};
     int64_t n = op_size(1 << 24, 3000);
     for (int k = 0; k < N_ELEMENTWISE; k++)
         for (int half = 0; half <= kinds[k].half_too; half++) {
@@ -395,6 +402,8 @@ static weir_array *make_reduction(op_bench *b, weir_graph *g, const op_case *c, 
     weir_array *x = c->with ? op_logits(b, g, c->n[0]) : op_input(b, g, c->dtype, 2, c->n);
     switch (c->id) {
     case WR_OP_SUM: return weir_sum(x, 1, &axis, false);
+    case WR_OP_MEAN: return weir_mean(x, 1, &axis, false);
+    case WR_OP_MIN: return weir_min(x, 1, &axis, false);
     case WR_OP_MAX: return weir_max(x, 1, &axis, false);
     case WR_OP_LOGSUMEXP: return weir_logsumexp(x, 1, &axis, false);
     case WR_OP_ARGMAX: return weir_argmax(x, axis);
@@ -438,6 +447,8 @@ static void reductions(op_bench *b) {
         for (int axis = 1; axis >= 0; axis--) reduction(b, ids[i], false, F32, n, n, axis, 0);
         reduction(b, ids[i], true, F32, batch, v, 1, 0);
     }
+    reduction(b, WR_OP_MEAN, false, F32, n, n, 1, 0);
+    reduction(b, WR_OP_MIN, false, F32, n, n, 1, 0);
     reduction(b, WR_OP_SUM, false, BF16, n, n, 1, 0);
     reduction(b, WR_OP_SUM, false, F32, 1, op_size(1 << 24, 20000), 1, 0);
     reduction(b, WR_OP_LOGSUMEXP, true, F32, batch, v, 1, 0);

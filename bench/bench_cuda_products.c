@@ -147,19 +147,37 @@ static weir_array *make_linear(op_bench *b, weir_graph *g, const op_case *c, int
         parts[0] = bench_weight_leaf(g, &w->args, w->copies[call % w->n_copies], (size_t)w->packed_bytes);
     else
         parts_of(b, g, &w->args, parts);
-    weir_array *x = op_input(b, g, BF16, 2, (int64_t[]){c->n[0], w->args.cols});
-    return wr_linear(x, &w->args, parts[0], parts[1], parts[2]);
+    weir_array *x = op_input(b, g, c->id == WR_OP_NORM_LINEAR ? F32 : BF16, 2, (int64_t[]){c->n[0], w->args.cols});
+    if (c->id == WR_OP_LINEAR) return wr_linear(x, &w->args, parts[0], parts[1], parts[2]);
+    /* What the program compiler makes of a linear layer and what stands beside it. The weight is packed. */
+    wr_linear_args args;
+    memset(&args, 0, sizeof args);
+    memcpy(&args, &w->args, sizeof args);
+    args.out_dtype = 0;
+    weir_array *in[] = {x, NULL, parts[0]};
+    if (c->id == WR_OP_LINEAR_ADD) in[1] = op_input(b, g, BF16, 2, (int64_t[]){c->n[0], args.rows});
+    if (c->id == WR_OP_NORM_LINEAR) {
+        in[1] = op_input(b, g, F32, 1, &args.cols);
+        args.norm_dtype = BF16;
+        args.norm_eps = 1e-5f;
+    }
+    if (c->id != WR_OP_LINEAR_GATED) return wr_node(g, c->id, in, 3, &args);
+    args.gate = WR_OP_SILU;
+    in[1] = parts[0];
+    return wr_node(g, c->id, in, 2, &args);
 }
 
-static void linear(op_bench *b, weight_case *w, const char *format, double weight_bytes, int64_t m) {
+static void linear(op_bench *b, wr_op_id id, weight_case *w, const char *format, double weight_bytes, int64_t m) {
     double rows = (double)w->args.rows, cols = (double)w->args.cols;
+    double out = id == WR_OP_LINEAR_ADD ? 2 * rows : id == WR_OP_LINEAR_GATED ? rows / 2 : rows; /* and the addend */
+    double norm = id == WR_OP_NORM_LINEAR ? 4 * cols + 2 * (double)m * cols : 0; /* its weight; x is in f32 */
     char text[48];
     snprintf(text, sizeof text, "%s%s", format, w->args.packed ? ", packed" : "");
     op_measure(b,
-               &(op_case){.op = "linear",
+               &(op_case){.op = wr_ops[id].name,
                           .format = text,
-                          .id = WR_OP_LINEAR,
-                          .bytes = weight_bytes + 2 * (double)m * (rows + cols),
+                          .id = id,
+                          .bytes = weight_bytes + norm + 2 * (double)m * (cols + out),
                           .operations = 2 * (double)m * rows * cols,
                           .make = make_linear,
                           .n = {m},
@@ -167,8 +185,10 @@ static void linear(op_bench *b, weight_case *w, const char *format, double weigh
                "%lld x [%lld, %lld]", (long long)m, (long long)w->args.rows, (long long)w->args.cols);
 }
 
+/* Every format; the first one also with what the program compiler fuses into it, for as many rows as it does. */
 static void packed_linears(op_bench *b) {
     enum { BEYOND_L2 = 120000000 };
+    static const wr_op_id fused[] = {WR_OP_LINEAR_ADD, WR_OP_LINEAR_GATED, WR_OP_NORM_LINEAR};
     static const int64_t full[] = {1, 8, 32, 2048}, quick[] = {1, 9, 17, 70};
     weir_error err;
     int64_t n = op_size(4096, 256);
@@ -184,7 +204,10 @@ static void packed_linears(op_bench *b) {
         }
         free(packed);
         for (int i = 0; i < 4; i++)
-            linear(b, &w, bench_formats[f].name, (double)bytes, bench_quick ? quick[i] : full[i]);
+            linear(b, WR_OP_LINEAR, &w, bench_formats[f].name, (double)bytes, bench_quick ? quick[i] : full[i]);
+        for (int k = 0; k < 3 && f == 0; k++)
+            for (int i = 0; i < (fused[k] == WR_OP_LINEAR_ADD ? 4 : fused[k] == WR_OP_LINEAR_GATED ? 2 : 1); i++)
+                linear(b, fused[k], &w, bench_formats[f].name, (double)bytes, bench_quick ? quick[i] : full[i]);
         for (int i = 0; i < w.n_copies; i++) wr_buffer_release(w.copies[i]);
     }
 }
@@ -196,7 +219,7 @@ static void published_linears(op_bench *b) {
         for (int i = 0; i < 4; i++) {
             weight_case w = {.args =
                                  bench_linear_args(format_of(names[f]), BF16, op_size(12288, 96), op_size(4096, 128))};
-            linear(b, &w, names[f], published_bytes(&w.args), bench_quick ? quick[i] : full[i]);
+            linear(b, WR_OP_LINEAR, &w, names[f], published_bytes(&w.args), bench_quick ? quick[i] : full[i]);
         }
 }
 

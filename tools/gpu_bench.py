@@ -97,10 +97,22 @@ def bench_open(programs, spec, path, options, results):
     return True
 
 
+def show_ops(lines):
+    """The part ops: a table an op, in millions of bytes and of operations."""
+    head = ["shape", "dtype", "kernel row", "MB", "Mop", "us", "min", "max", "n", "calls", "GB/s", "TFLOP/s"]
+    for op in dict.fromkeys(m["op"] for m in lines):
+        print_table(op, head, [(m["shape"], m["dtype"], m["row"], m["bytes"] / 1e6, m["operations"] / 1e6, m["us"],
+                                m["min_us"], m["max_us"], m["n"], m["calls"], m["gb_s"],
+                                f"{m['tflops']:.3g}" if "tflops" in m else "") for m in lines if m["op"] == op])
+
+
 def show_kernels(found):
     """A table for each bench; its columns are what any of the lines has."""
     for bench in sorted({m.get("bench", "") for m in found}):
         lines = [m for m in found if m.get("bench", "") == bench]
+        if bench == "ops":
+            show_ops(lines)
+            continue
         head = [key for key in dict.fromkeys(key for m in lines for key in m) if key != "bench"]
         print_table(bench, head, [tuple(m.get(key, "") for key in head) for m in lines])
 
