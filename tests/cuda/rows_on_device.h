@@ -59,6 +59,10 @@ static inline size_t row_place_input(row_block *b, wr_tensor *t, const weir_arra
     if (how == ROW_SKEWED) first = 1;
     size_t at = row_place(b, (size_t)(n * (how == ROW_TRANSPOSED ? 2 : 1) + (how == ROW_SKEWED)) * size, own);
     at += (size_t)first * size;
+    if (n > 0 && (how == ROW_PLAIN || how == ROW_SKEWED)) {
+        memcpy(b->bytes + at, from, (size_t)n * size);
+        return at;
+    }
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = i, offset = 0;
         for (int d = a->n_dims - 1; d >= 0; d--) {

@@ -2,8 +2,8 @@
  * and the best tokens of each position) is the same alone and in batches of 2, 8 and 64 of mixed lengths, greedy and
  * drawn; with the prompt whole and in chunks; with keys and values written a row a step, as decoding does, and by
  * prefill; in steps of few rows behind many keys, as guesses are verified; preempted and resumed; as graphs and kernel
- * by kernel. --brief: every way, a quarter of the steps. --few: the
- * fewest that reach every kernel, for tools that make a step take long. */
+ * by kernel. --brief: every way and every size of batch, a quarter of the steps. --few: the fewest that reach every
+ * kernel, for tools that make a step take long. */
 #include "array/kv.h"
 #include "device.h"
 #include "engine/internal.h"
@@ -21,7 +21,7 @@ typedef struct sizes {
 } sizes;
 static const sizes full = {
     2048, 2048, MAX_REQUESTS, 6, MAX_PROMPT, 150, 190, 24, {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 256}, 6, 90, 40};
-static const sizes brief = {2048, 2048, 40, 3, 1200, 80, 150, 6, {1, 3, 8, 17, 64, 256}, 4, 58, 12};
+static const sizes brief = {2048, 2048, MAX_REQUESTS, 3, 1200, 80, 150, 6, {1, 3, 8, 17, 64, 256}, 4, 58, 12};
 static const sizes few = {256, 192, 5, 2, 110, 30, 40, 2, {16, 70}, 2, 61, 6};
 static const sizes quick = {512, 192, 8, 2, 130, 40, 60, 4, {1, 3, 8, 64}, 3, 58, 8};
 static const sizes smallest = {128, 24, 8, 2, 70, 18, 20, 2, {1, 3, 5, 16}, 3, 58, 8}; /* for the emulated driver */
