@@ -6,7 +6,9 @@
  * and values of two types, a scale that is not positive): plain f32, blocks of 64 keys in order, expf, sums in rising
  * order of the key.
  *
- * Bytes: 2 * keys * (D + E) for each row and head, so H / G times what a fast kernel reads. Not measured. */
+ * Bytes: keys seen * (D + E) elements for each row and head, so H / G times what a fast kernel reads, of which L2 serves
+ * most. Operations: 2 * keys * (D + E) for each row and head; the forms with tensor cores issue sixteen times as many.
+ * Measured: docs/kernels.md. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/pages.cuh"
 

@@ -1,7 +1,9 @@
 /* EMBEDDING: y[i, :] = row ids[i] of the weight; an id out of range gives NaN. DEQUANTIZE: the whole weight. In f32, as
  * published, rounded once to y's dtype; packed and published weights alike.
  *
- * A thread has one number at a time. Bytes: the codes of the rows and y. Both are small (a step's tokens) or rare. */
+ * A thread has one number at a time, and fetches its code and its group's scale by itself: L1 serves what lies
+ * together. Bytes: rows of codes and scales, and y. Operations: 2 a number, and some twenty to find its code. Both ops
+ * are small (a step's tokens) or rare. Measured: docs/kernels.md. */
 #include "cuda/kernels/linear_scalar.cuh"
 
 enum { EMBEDDING_THREADS = 256 };

@@ -3,9 +3,10 @@
  * Rows whose sequence, page or position does not exist are skipped; two rows of one place are the caller's fault. Keys
  * are rotated first where there is a table: the bits of ROPE followed by KV_WRITE.
  *
- * Bytes: x once, and as many pages.
+ * Bytes: x once, and as many pages; KV_APPEND of both keys and values. Operations: 3 for each number of a key that is
+ * rotated, else none but the casts.
  *
- * Measured on 30 November 2026, H200: 1.7 to 2.2 us of a step of an 8B model at batch 1, where two ropes and two writes
+ * Measured: docs/kernels.md; and on 30 November 2026, H200: 1.7 to 2.2 us of a step of an 8B model at batch 1, where two ropes and two writes
  * took 4.7; the place behind the rotation costs 0.13 more.
  *
  * Tried and dropped: bringing rotation, position and block table into L2 before wr_grid_wait() (no difference);

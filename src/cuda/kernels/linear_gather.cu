@@ -2,7 +2,8 @@
  * on as jobs (linear.h). One block: counts ids, adds the counts up, gives each row its place. The order of rows inside
  * an expert is not fixed, and no bit depends on it.
  *
- * Bytes: ids twice. A few microseconds; it pays when it saves reading experts more than once. */
+ * Bytes: ids twice, 4 a row and 16 a job written. Operations: two shared atomics a row. A few microseconds; it pays
+ * when it saves reading experts more than once. Measured: docs/kernels.md. */
 #include "cuda/kernels/linear.cuh"
 
 /* The sum of x over lanes below this one; *total: over all. */

@@ -4,8 +4,9 @@
  * wr_linear_ref: a warp has 16 rows of the weight and 8 rows of x (GATHER_LINEAR: one), and walks over K by k16 steps,
  * slice by slice; every number is fetched and converted alone. Nothing lies in shared memory.
  * wr_linear_f32: a warp has one row of the weight and up to 8 rows of x. Lane l adds columns l, l + 32, .. by fmaf in
- * f32; lanes are added in a tree. The order depends on nothing but K. Bytes: wr_linear_f32 reads the weight once for 8
- * rows of x. Operations 2 m n k. */
+ * f32; lanes are added in a tree. The order depends on nothing but K. Bytes: the weight once for 8 rows of x
+ * (GATHER_LINEAR: for each). Operations 2 m n k, and in wr_linear_ref some twenty for each weight that is fetched.
+ * Measured: docs/kernels.md. */
 #include "cuda/kernels/linear_scalar.cuh"
 
 enum { REF_THREADS = 128, F32_ROWS = 8 };

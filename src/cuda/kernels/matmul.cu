@@ -15,7 +15,7 @@
  * Bytes: batches * (m k + k n + m n) * size at best; each a tile is read n / BN times, each b tile m / BM times, mostly
  * from L2 (blocks go in groups of 8 tile rows for that). Operations: 2 m n k a batch.
  *
- * Measured: see bench (nothing yet).
+ * Measured: docs/kernels.md.
  *
  * Not tried yet: slices of K for few rows, wgmma with TMA for many. */
 #include "cuda/kernels/device.cuh"

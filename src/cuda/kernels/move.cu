@@ -15,7 +15,7 @@
  * begin with one.
  *
  * Bytes: what is moved, once in and once out. Operations: a division for each axis that could not be merged, a piece;
- * with 32 bits where the count of pieces allows. */
+ * with 32 bits where the count of pieces allows. Measured: docs/kernels.md. */
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/move.h"
 

@@ -9,10 +9,12 @@
  * fmaf in order of kernel position and channel, from the bias. References: a thread a row (norms) or an output, in
  * double.
  *
- * Bytes: norms and rope, input and output once (the weight and table stay in L2); conv1d, x kernel * outputs / channels
- * times from L1 or L2, once from memory when it fits there.
+ * Bytes (s, o: of an element of x and of the output): norms and rope read and write rows * n * (s + o); weights and the
+ * table stay in L2. ROPE_TABLE rows * (4 + 8 half). CONV1D x, weight and output once from memory, x kernel * outputs /
+ * channels times from L1 or L2. Operations: RMS_NORM 4 an element (square, sum, scale, weight), LAYER_NORM 7, ROPE 3;
+ * ROPE_TABLE a sine and a cosine in double a pair; CONV1D 2 * outputs * kernel * C / groups.
  *
- * Measured (H200, 30 November 2026, a step of an 8B model at batch 1): a norm 0.8 to 1.2 us; the table of rotations 10
+ * Measured: docs/kernels.md; and (H200, 30 November 2026, a step of an 8B model at batch 1): a norm 0.8 to 1.2 us; the table of rotations 10
  * us with the library's cos and sin, whose code has to come from memory once a step, 0.2 to 4 now. Rows of one or two
  * are normed by the linear behind them (linear_lean.cuh), in the same order.
  *

@@ -2,8 +2,9 @@
  * the same order, rounded to w's dtype where that says so. A thread has a group; each of the three ops computes it
  * anew.
  *
- * Bytes: w twice (largest and smallest, then codes) and the result. Used when weights are made, not when they are used.
- */
+ * Bytes: w (each group is walked twice for codes, the second time from L1) and the result. Operations an element: two
+ * comparisons; for codes a difference, a division and a rounding besides. A thread walks a group, so a warp's loads lie
+ * a group apart. Used when weights are made, not when they are used. Measured: docs/kernels.md. */
 #include "cuda/kernels/linear.cuh"
 #include "cuda/kernels/quantize.h"
 

@@ -18,7 +18,7 @@
  * Bytes: 4 V a row for greedy; 8 V + 24 KiB (there and back) with a draw in the order of ids, 12 to 20 V with cuts, of
  * which all but the first 4 V come from L2. Operations: an exponential a logit; three shared atomics in a histogram.
  *
- * Measured: see bench (nothing yet).
+ * Measured: docs/kernels.md.
  *
  * Dropped: sorting all candidates (a sort of V items costs what eight passes do, and only a prefix is used); a radix
  * histogram on the key's upper bits (a few bins hold nearly all logits, so its atomics collide); weights as doubles (a

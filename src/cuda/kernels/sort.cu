@@ -12,7 +12,7 @@
  * Bytes: sort, 8 n (16 n for 64-bit dtypes) there and back a pass, log2(n / 2048) passes; top-k, the input once and
  * about k / tile of it in items. Operations: n log2(tile)^2 / 4 exchanges in tiles, n log2(run) probes a pass.
  *
- * Measured: see bench (nothing yet). */
+ * Measured: docs/kernels.md. */
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/sort.h"
 
