@@ -147,10 +147,11 @@ typedef struct wr_attention_args {
     int64_t value_dim;                  /* E where tiled; else the pages' last axis says it */
 } wr_attention_args;
 /* KV_WRITE: in0 pages [P, page, G, C] (state), in1 x [T, G, D], in2 block_table i32 [S, max_pages], in3 row_seq i32 [T]
- * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself.
+ * (-1: skip), in4 row_pos i32 [T]. Casts x to the pages' dtype. The result is the state buffer itself. Only x may be
+ * strided.
  * KV_APPEND: two of them at once: in0 pages of keys and in1 pages of values (states), in2 k [T, G, D], in3 v [T, G, E],
  * in4 block_table, in5 row_seq, in6 row_pos, in7 rope? f32 [T, 2, half], by which k is rotated first, as by ROPE. Made
- * by the program compiler for backends that want it. The result is in0. */
+ * by the program compiler for backends that want it. The result is in0. Only k and v may be strided. */
 typedef struct wr_kv_args {
     bool tiled;                 /* the pages are (array/kv.h) */
     bool has_rope, interleaved; /* KV_APPEND */
