@@ -1,6 +1,6 @@
 /* Times kernels of the CUDA backend through the runtime and prints one JSON line a case:
  *
- *   bench_cuda [--quick] [linear | attention | prefill | nodes ...]      default: all
+ *   bench_cuda [--quick] [linear | attention | prefill | nodes | ops ...]      default: all
  *   bench_cuda rows                                                      rows of linear have the same bits for any M
  *   bench_cuda linear=FORMAT,ROWS,COLS,M                                 one case
  *   bench_cuda attention=BATCH,KEYS,TOKENS,KV_HEADS,GROUP,HEAD_DIM       one case
@@ -15,214 +15,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "array/internal.h"
 #include "array/kv.h"
-#include "base/clock.h"
-#include "base/dtype.h"
-
-enum { MAX_CALLS = 512, N_REPLAYS = 15 };
-static bool quick;
-
-static double now(void) { return (double)wr_now_ns() * 1e-9; }
-
-static void check(weir_status status, const weir_error *err) {
-    if (status == WEIR_OK) return;
-    fprintf(stderr, "bench_cuda: %s\n", err->message);
-    exit(1);
-}
-
-static uint64_t seed = 1;
-static uint32_t next_random(void) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 32);
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-typedef struct timing {
-    double us, min_us, max_us, rested_us;
-    int n, calls;
-    const char *variant;
-} timing;
-
-/* n replays of the program, each after so many seconds of rest; microseconds each, in rising order. */
-static void replay(wr_program *program, int n, double rest_s, double *us) {
-    weir_error err;
-    struct timespec rest = {.tv_nsec = (long)(rest_s * 1e9)};
-    for (int i = -2; i < n; i++) {
-        if (rest_s > 0) nanosleep(&rest, NULL);
-        double start = now();
-        check(wr_program_run(program, &err), &err);
-        if (i >= 0) us[i] = (now() - start) * 1e6;
-    }
-    qsort(us, (size_t)n, sizeof *us, by_value);
-}
-
-/* The outputs as one program, each of the same cost. */
-static timing time_outputs(weir_array **outputs, int n_calls, wr_op_id op, bool also_rested) {
-    weir_error err;
-    wr_program *program;
-    check(wr_program_new(outputs, n_calls, NULL, &program, &err), &err);
-    double us[N_REPLAYS];
-    int n = quick ? 3 : N_REPLAYS;
-    replay(program, n, 0, us);
-    timing t = {.us = us[n / 2] / n_calls,
-                .min_us = us[0] / n_calls,
-                .max_us = us[n - 1] / n_calls,
-                .n = n,
-                .calls = n_calls,
-                .variant = "?"};
-    if (also_rested) {
-        replay(program, n, 0.05, us);
-        t.rested_us = us[n / 2] / n_calls;
-    }
-    for (int i = 0; i < wr_program_n_steps(program); i++)
-        if (wr_program_step(program, i)->op == op) t.variant = wr_program_step(program, i)->variant;
-    wr_program_free(program);
-    return t;
-}
-
-static wr_buffer *random_floats(weir_device *device, weir_dtype dtype, int64_t n, float scale) {
-    weir_error err;
-    wr_buffer *b;
-    size_t size = weir_dtype_bytes(dtype);
-    char *p = malloc((size_t)n * size);
-    for (int64_t i = 0; i < n; i++) {
-        float f = ((float)(next_random() >> 8) * 0x1p-23f - 1) * scale;
-        uint32_t bits = dtype == WEIR_DTYPE_F32 ? wr_f32_bits(f) : wr_f32_to_bf16(f);
-        memcpy(p + (size_t)i * size, &bits, size);
-    }
-    check(wr_buffer_new_on(device, (size_t)n * size, &b, &err), &err);
-    check(wr_buffer_write(b, p, (size_t)n * size, &err), &err);
-    free(p);
-    return b;
-}
+#include "bench_cuda.h"
 
 /* ---- linear ---- */
-
-static const struct {
-    const char *name;
-    weir_quant quant;
-    weir_dtype dtype;
-} formats[] = {
-    {"affine4_g64", {WEIR_QUANT_AFFINE, 64, 4}, WEIR_DTYPE_BF16},
-    {"affine8_g64", {WEIR_QUANT_AFFINE, 64, 8}, WEIR_DTYPE_BF16},
-    {"mxfp4", {WEIR_QUANT_MXFP4, 32, 4}, WEIR_DTYPE_F32},
-    {"nvfp4", {WEIR_QUANT_NVFP4, 16, 4}, WEIR_DTYPE_F32},
-    {"mxfp8", {WEIR_QUANT_MXFP8, 32, 8}, WEIR_DTYPE_F32},
-    {"q4_k", {WEIR_QUANT_Q4_K, 32, 4}, WEIR_DTYPE_F16},
-    {"q6_k", {WEIR_QUANT_Q6_K, 16, 6}, WEIR_DTYPE_F16},
-    {"bf16", {WEIR_QUANT_NONE, 0, 0}, WEIR_DTYPE_BF16},
-    {"affine2_g64", {WEIR_QUANT_AFFINE, 64, 2}, WEIR_DTYPE_BF16},
-    {"affine3_g64", {WEIR_QUANT_AFFINE, 64, 3}, WEIR_DTYPE_BF16},
-    {"affine5_g64", {WEIR_QUANT_AFFINE, 64, 5}, WEIR_DTYPE_BF16},
-    {"affine6_g64", {WEIR_QUANT_AFFINE, 64, 6}, WEIR_DTYPE_BF16},
-    {"affine4_g32", {WEIR_QUANT_AFFINE, 32, 4}, WEIR_DTYPE_BF16},
-    {"q8_0", {WEIR_QUANT_Q8_0, 32, 8}, WEIR_DTYPE_F16},
-};
-
-typedef struct pack_task {
-    const wr_backend *backend;
-    wr_linear_args *args;
-    void *parts[3], *packed;
-} pack_task;
-
-static void pack_job(void *context, int thread, int n_threads) {
-    pack_task *t = context;
-    t->backend->pack(t->args, t->parts[0], t->parts[1], t->parts[2], t->packed, thread, n_threads);
-}
-
-/* Random codes under scales of 2^-7 or so; the device's layout in host memory. */
-static void *random_weight(weir_device *device, wr_linear_args *a, size_t *bytes) {
-    wr_weight_bytes need;
-    const char *why;
-    pack_task t = {.backend = device->backend, .args = a};
-    if (!wr_linear_bytes(a, &need, &why)) exit(1);
-    for (int i = 0; i < need.n_parts; i++) {
-        int64_t n = need.bytes[i] / 4;
-        uint32_t *words = t.parts[i] = malloc((size_t)need.bytes[i]);
-        for (int64_t k = 0; k < n; k++) {
-            uint32_t r = next_random();
-            words[k] = r;
-            if (i > 0 && need.dtype[i] == WEIR_DTYPE_BF16) words[k] = (r & 0x807f807fu) | 0x3b803b80u;
-            if (i > 0 && need.dtype[i] == WEIR_DTYPE_U8)
-                words[k] = a->quant.mode == WEIR_QUANT_NVFP4 ? 0x30303030u : 0x78787878u;
-            if (i == 0 && a->quant.mode == WEIR_QUANT_NONE) words[k] = (r & 0x807f807fu) | 0x3c003c00u;
-            if (i == 0 && a->quant.mode == WEIR_QUANT_MXFP8) words[k] = r & 0xb7b7b7b7u;
-        }
-    }
-    *bytes = device->backend->packed_bytes(a);
-    if (*bytes) {
-        t.packed = malloc(*bytes);
-        wr_pool_run(device->pool, pack_job, &t);
-        a->packed = 1;
-    } else {
-        *bytes = (size_t)need.bytes[0];
-        t.packed = t.parts[0];
-        t.parts[0] = NULL;
-    }
-    for (int i = 0; i < need.n_parts; i++) free(t.parts[i]);
-    return t.packed;
-}
-
-static wr_linear_args args_of(int f, weir_dtype out, int64_t rows, int64_t cols) {
-    return (wr_linear_args){.quant = formats[f].quant,
-                            .weight_dtype = formats[f].dtype,
-                            .out_dtype = out,
-                            .global_scale = 1,
-                            .experts = 1,
-                            .rows = rows,
-                            .cols = cols};
-}
-
-/* The weight in a buffer of `bytes`, as random_weight made it. */
-static weir_array *weight_leaf(weir_graph *g, const wr_linear_args *a, wr_buffer *w, size_t bytes) {
-    int64_t size = (int64_t)bytes;
-    return a->packed ? wr_leaf(g, WEIR_DTYPE_U8, 1, &size, NULL, 0, w)
-                     : wr_leaf(g, a->weight_dtype, 2, (int64_t[]){a->rows, a->cols}, NULL, 0, w);
-}
 
 static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols, const int64_t *ms, int n_ms) {
     enum { BEYOND_L2 = 180000000, MAX_COPIES = 24 };
     weir_error err;
-    wr_linear_args a = args_of(f, WEIR_DTYPE_BF16, rows, cols);
+    wr_linear_args a = bench_linear_args(&bench_formats[f], WEIR_DTYPE_BF16, rows, cols);
     size_t bytes;
-    void *packed = random_weight(device, &a, &bytes);
+    void *packed = bench_weight(device, &a, &bytes);
     wr_buffer *copies[MAX_COPIES];
     int n_copies = (int)(BEYOND_L2 / bytes) + 2;
     if (n_copies > MAX_COPIES) n_copies = MAX_COPIES;
     for (int i = 0; i < n_copies; i++) {
-        check(wr_buffer_new_on(device, bytes, &copies[i], &err), &err);
-        check(wr_buffer_write(copies[i], packed, bytes, &err), &err);
+        bench_check(wr_buffer_new_on(device, bytes, &copies[i], &err), &err);
+        bench_check(wr_buffer_write(copies[i], packed, bytes, &err), &err);
     }
     free(packed);
     for (int k = 0; k < n_ms; k++) {
         int64_t m = ms[k];
         weir_graph *g;
-        check(weir_graph_new(device, &g, &err), &err);
+        bench_check(weir_graph_new(device, &g, &err), &err);
         int n_calls = m <= 64 ? 240 : m <= 512 ? 60 : 16;
-        if (quick) n_calls = 2;
-        wr_buffer *x[MAX_CALLS];
-        weir_array *outputs[MAX_CALLS];
+        if (bench_quick) n_calls = 2;
+        wr_buffer *x[BENCH_MAX_CALLS];
+        weir_array *outputs[BENCH_MAX_CALLS];
         int n_x = (n_calls - 1) / n_copies + 1; /* equal calls would be merged: each has another pair of x and weight */
-        for (int i = 0; i < n_x; i++) x[i] = random_floats(device, WEIR_DTYPE_BF16, m * cols, 1);
+        for (int i = 0; i < n_x; i++) x[i] = bench_floats(device, WEIR_DTYPE_BF16, m * cols, 1);
         for (int i = 0; i < n_calls; i++) {
-            weir_array *data = weight_leaf(g, &a, copies[i % n_copies], bytes);
+            weir_array *data = bench_weight_leaf(g, &a, copies[i % n_copies], bytes);
             weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){m, cols}, NULL, 0, x[i / n_copies]);
             outputs[i] = wr_linear(in, &a, data, NULL, NULL);
         }
         bool many = m >= 512;
         double tflop = 2e-6 * (double)m * (double)rows * (double)cols;
-        timing t = time_outputs(outputs, n_calls, WR_OP_LINEAR, many);
+        bench_timing t = bench_outputs(outputs, n_calls, WR_OP_LINEAR, many);
         printf("{\"bench\":\"linear\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"m\":%lld,\"us\":%.2f,"
                "\"min_us\":%.2f,\"max_us\":%.2f,\"n\":%d,\"calls\":%d,\"tb_s\":%.3f,\"tflops\":%.1f,\"variant\":\"%s\"",
-               formats[f].name, (long long)rows, (long long)cols, (long long)m, t.us, t.min_us, t.max_us, t.n, t.calls,
-               (double)bytes / t.us * 1e-6, tflop / t.us, t.variant);
+               bench_formats[f].name, (long long)rows, (long long)cols, (long long)m, t.us, t.min_us, t.max_us, t.n,
+               t.calls, (double)bytes / t.us * 1e-6, tflop / t.us, t.variant);
         if (many) printf(",\"rested_us\":%.2f,\"rested_tflops\":%.1f", t.rested_us, tflop / t.rested_us);
         printf("}\n");
         fflush(stdout);
@@ -232,33 +66,32 @@ static void bench_linear(weir_device *device, int f, int64_t rows, int64_t cols,
     for (int i = 0; i < n_copies; i++) wr_buffer_release(copies[i]);
 }
 
-/* Do rows of x have the same bits whatever their number? Prints how many numbers of y differ from those of 512 rows.
- * Random blocks of GGUF have scales that are no numbers, too. */
+/* Do rows of x have the same bits whatever their number? Prints how many numbers of y differ from those of 512 rows. */
 static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols) {
     static const int64_t ms[] = {512, 1, 2, 3, 5, 6, 8, 9, 13, 16, 17, 32, 33, 64, 100, 128, 129, 300};
     enum { N = sizeof ms / sizeof *ms };
     weir_error err;
-    wr_linear_args a = args_of(f, 0, rows, cols);
+    wr_linear_args a = bench_linear_args(&bench_formats[f], 0, rows, cols);
     size_t bytes;
-    void *packed = random_weight(device, &a, &bytes);
-    wr_buffer *w, *x = random_floats(device, WEIR_DTYPE_BF16, ms[0] * cols, 1),
-                  *addend = random_floats(device, WEIR_DTYPE_F32, ms[0] * rows, 1);
-    check(wr_buffer_new_on(device, bytes, &w, &err), &err);
-    check(wr_buffer_write(w, packed, bytes, &err), &err);
+    void *packed = bench_weight(device, &a, &bytes);
+    wr_buffer *w, *x = bench_floats(device, WEIR_DTYPE_BF16, ms[0] * cols, 1),
+                  *addend = bench_floats(device, WEIR_DTYPE_F32, ms[0] * rows, 1);
+    bench_check(wr_buffer_new_on(device, bytes, &w, &err), &err);
+    bench_check(wr_buffer_write(w, packed, bytes, &err), &err);
     free(packed);
     for (int with_addend = 0; with_addend <= 1; with_addend++) {
         weir_graph *g;
         weir_array *y[N];
         int64_t differ = 0, infinite = 0;
         a.out_dtype = with_addend ? WEIR_DTYPE_F32 : WEIR_DTYPE_BF16;
-        check(weir_graph_new(device, &g, &err), &err);
+        bench_check(weir_graph_new(device, &g, &err), &err);
         for (int i = 0; i < N; i++) {
             weir_array *in = wr_leaf(g, WEIR_DTYPE_BF16, 2, (int64_t[]){ms[i], cols}, NULL, 0, x);
-            y[i] = wr_linear(in, &a, weight_leaf(g, &a, w, bytes), NULL, NULL);
+            y[i] = wr_linear(in, &a, bench_weight_leaf(g, &a, w, bytes), NULL, NULL);
             if (with_addend)
                 y[i] = weir_add(wr_leaf(g, WEIR_DTYPE_F32, 2, (int64_t[]){ms[i], rows}, NULL, 0, addend), y[i]);
         }
-        check(weir_eval(y, N, &err), &err);
+        bench_check(weir_eval(y, N, &err), &err);
         const void *first = weir_array_data(y[0]);
         for (int i = 0; i < N; i++) {
             const void *got = weir_array_data(y[i]);
@@ -272,7 +105,7 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
         }
         printf("{\"bench\":\"linear_rows\",\"format\":\"%s\",\"rows\":%lld,\"cols\":%lld,\"addend\":%s,\"counts\":%d,"
                "\"differ\":%lld,\"infinite\":%lld}\n",
-               formats[f].name, (long long)rows, (long long)cols, with_addend ? "true" : "false", (int)N,
+               bench_formats[f].name, (long long)rows, (long long)cols, with_addend ? "true" : "false", (int)N,
                (long long)differ, (long long)infinite);
         fflush(stdout);
         weir_graph_free(g);
@@ -283,20 +116,20 @@ static void check_linear(weir_device *device, int f, int64_t rows, int64_t cols)
 }
 static void check_linears(weir_device *device) {
     static const int64_t shapes[][2] = {{320, 4096}, {144, 14336}, {1000, 1536}, {2112, 1280}};
-    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
-        for (size_t s = 0; s < (quick ? 1 : sizeof shapes / sizeof *shapes); s++)
-            check_linear(device, (int)f, shapes[s][0], shapes[s][1]);
+    for (int f = 0; f < BENCH_COMMON_FORMATS; f++)
+        for (size_t s = 0; s < (bench_quick ? 1 : sizeof shapes / sizeof *shapes); s++)
+            check_linear(device, f, shapes[s][0], shapes[s][1]);
 }
 
 static void bench_linears(weir_device *device) {
     static const int64_t most[] = {1, 2, 4, 6, 8, 16, 32, 64, 128, 512, 2048}, few[] = {1, 8, 32, 512};
     static const int64_t shapes[][2] = {{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}};
-    if (quick) {
-        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) bench_linear(device, (int)f, 128, 256, few, 2);
+    if (bench_quick) {
+        for (int f = 0; f < BENCH_COMMON_FORMATS; f++) bench_linear(device, f, 128, 256, few, 2);
         return;
     }
-    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
-        bench_linear(device, (int)f, 12288, 4096, f < 5 ? most : few, f < 5 ? 11 : 4);
+    for (int f = 0; f < BENCH_COMMON_FORMATS; f++)
+        bench_linear(device, f, 12288, 4096, f < 5 ? most : few, f < 5 ? 11 : 4);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         bench_linear(device, 0, shapes[s][0], shapes[s][1], few, s == 4 ? 3 : 4);
 }
@@ -306,9 +139,9 @@ static void bench_one_linear(weir_device *device, const char *text) {
     char name[32];
     long long rows, cols, m;
     if (sscanf(text, "%31[^,],%lld,%lld,%lld", name, &rows, &cols, &m) == 4)
-        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
-            if (!strcmp(formats[f].name, name)) {
-                bench_linear(device, (int)f, rows, cols, (int64_t[]){m}, 1);
+        for (int f = 0; f < bench_n_formats; f++)
+            if (!strcmp(bench_formats[f].name, name)) {
+                bench_linear(device, f, rows, cols, (int64_t[]){m}, 1);
                 return;
             }
     fprintf(stderr, "bench_cuda: \"%s\" is no FORMAT,ROWS,COLS,M\n", text);
@@ -321,14 +154,14 @@ static void bench_nodes(weir_device *device) {
     enum { N_NODES = 400 };
     weir_error err;
     weir_graph *g;
-    wr_buffer *state, *x = random_floats(device, WEIR_DTYPE_F32, 64, 1);
-    check(weir_graph_new(device, &g, &err), &err);
-    check(wr_buffer_new_on(device, 256, &state, &err), &err);
+    wr_buffer *state, *x = bench_floats(device, WEIR_DTYPE_F32, 64, 1);
+    bench_check(weir_graph_new(device, &g, &err), &err);
+    bench_check(wr_buffer_new_on(device, 256, &state, &err), &err);
     int64_t n = 64;
     weir_array *chain = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, state);
     weir_array *from = wr_leaf(g, WEIR_DTYPE_F32, 1, &n, NULL, 0, x);
     for (int i = 0; i < N_NODES; i++) chain = wr_store(chain, from);
-    timing t = time_outputs(&chain, 1, WR_OP_STORE, false);
+    bench_timing t = bench_outputs(&chain, 1, WR_OP_STORE, false);
     printf("{\"bench\":\"nodes\",\"us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,\"n\":%d,\"calls\":%d}\n", t.us / N_NODES,
            t.min_us / N_NODES, t.max_us / N_NODES, t.n, N_NODES);
     fflush(stdout);
@@ -353,19 +186,19 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
     if (n_copies > MAX_COPIES) n_copies = MAX_COPIES;
     wr_buffer *k[MAX_COPIES], *v[MAX_COPIES];
     for (int i = 0; i < n_copies; i++) {
-        k[i] = i ? wr_buffer_retain(k[0]) : random_floats(device, WEIR_DTYPE_BF16, elements, 1);
+        k[i] = i ? wr_buffer_retain(k[0]) : bench_floats(device, WEIR_DTYPE_BF16, elements, 1);
         if (i) {
             wr_buffer_release(k[i]);
-            check(wr_buffer_new_on(device, (size_t)elements * 2, &k[i], &err), &err);
-            check(wr_buffer_write(k[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
+            bench_check(wr_buffer_new_on(device, (size_t)elements * 2, &k[i], &err), &err);
+            bench_check(wr_buffer_write(k[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
         }
-        check(wr_buffer_new_on(device, (size_t)elements * 2, &v[i], &err), &err);
-        check(wr_buffer_write(v[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
+        bench_check(wr_buffer_new_on(device, (size_t)elements * 2, &v[i], &err), &err);
+        bench_check(wr_buffer_write(v[i], wr_buffer_host(k[0]), (size_t)elements * 2, &err), &err);
     }
     int32_t *table = malloc((size_t)all_pages * 4), *seq = malloc((size_t)rows * 4), *pos = malloc((size_t)rows * 4);
     for (int64_t i = 0; i < all_pages; i++) table[i] = (int32_t)i;
     for (int64_t i = all_pages - 1; i > 0; i--) {
-        int64_t j = next_random() % (uint32_t)(i + 1);
+        int64_t j = bench_random() % (uint32_t)(i + 1);
         int32_t t = table[i];
         table[i] = table[j], table[j] = t;
     }
@@ -374,15 +207,15 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
         pos[i] = (int32_t)(n_keys - n_tokens + i % n_tokens);
     }
     weir_graph *g;
-    check(weir_graph_new(device, &g, &err), &err);
+    bench_check(weir_graph_new(device, &g, &err), &err);
     weir_array *blocks = weir_from_data(g, WEIR_DTYPE_I32, 2, (int64_t[]){batch, pages}, table);
     weir_array *row_seq = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, seq);
     weir_array *row_pos = weir_from_data(g, WEIR_DTYPE_I32, 1, &rows, pos);
-    weir_array *outputs[MAX_CALLS];
-    int n_calls = quick ? 2 : n_tokens > 64 ? 8 : 240;
-    wr_buffer *q[MAX_CALLS];
+    weir_array *outputs[BENCH_MAX_CALLS];
+    int n_calls = bench_quick ? 2 : n_tokens > 64 ? 8 : 240;
+    wr_buffer *q[BENCH_MAX_CALLS];
     int n_q = (n_calls - 1) / n_copies + 1; /* equal calls would be merged */
-    for (int i = 0; i < n_q; i++) q[i] = random_floats(device, WEIR_DTYPE_BF16, rows * heads * width, 2);
+    for (int i = 0; i < n_q; i++) q[i] = bench_floats(device, WEIR_DTYPE_BF16, rows * heads * width, 2);
     for (int i = 0; i < n_calls; i++) {
         int64_t shape[] = {all_pages, PAGE, kv_heads, columns};
         wr_attention_args args;
@@ -397,7 +230,7 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
             wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, v[i % n_copies]), blocks, row_seq, row_pos, NULL, NULL,
             &args);
     }
-    timing t = time_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION, false);
+    bench_timing t = bench_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION, false);
     double pairs = (double)n_tokens * (double)(n_keys - n_tokens) + (double)n_tokens * (double)(n_tokens + 1) / 2;
     double flop = 4 * (double)(batch * heads * width) * pairs;
     printf("{\"bench\":\"%s\",\"batch\":%lld,\"keys\":%lld,\"tokens\":%lld,\"kv_heads\":%lld,\"group\":%lld,"
@@ -414,7 +247,7 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
 }
 
 static void bench_decode(weir_device *device) {
-    if (quick) {
+    if (bench_quick) {
         bench_attention(device, "attention", 2, 300, 1, 2, 2, 64);
         return;
     }
@@ -441,7 +274,7 @@ static void bench_one_attention(weir_device *device, const char *text) {
 }
 
 static void bench_prefill(weir_device *device) {
-    if (quick) {
+    if (bench_quick) {
         bench_attention(device, "prefill", 1, 192, 192, 2, 2, 64);
         return;
     }
@@ -456,10 +289,10 @@ int main(int argc, char **argv) {
     weir_error err;
     weir_device *device;
     bool all = true;
-    check(weir_device_open("cuda", 0, &device, &err), &err);
+    bench_check(weir_device_open("cuda", 0, &device, &err), &err);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick"))
-            quick = true;
+            bench_quick = true;
         else
             all = false;
     }
@@ -470,6 +303,7 @@ int main(int argc, char **argv) {
         if (all || !strcmp(argv[i], "linear")) bench_linears(device);
         if (all || !strcmp(argv[i], "attention")) bench_decode(device);
         if (all || !strcmp(argv[i], "prefill")) bench_prefill(device);
+        if (all || !strcmp(argv[i], "ops")) bench_ops(device);
         if (!all && !strncmp(argv[i], "attention=", 10)) bench_one_attention(device, argv[i] + 10);
     }
     weir_device_close(device);

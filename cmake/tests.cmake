@@ -112,13 +112,16 @@ if(NOT WEIR_FUZZ)
         target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group)
     endforeach()
 
-    # Measuring programs; built, never run by the tests.
+    # Measuring programs. bench/bench_cuda_*.c are parts of one; what the tests run is that it runs.
     file(GLOB benches CONFIGURE_DEPENDS bench/bench_*.c)
+    file(GLOB bench_cuda_parts CONFIGURE_DEPENDS bench/bench_cuda_*.c)
+    list(REMOVE_ITEM benches ${bench_cuda_parts})
     foreach(source ${benches})
         get_filename_component(target ${source} NAME_WE)
         add_executable(${target} ${source})
         target_link_libraries(${target} PRIVATE weir_flags -Wl,--start-group ${links_serve} -Wl,--end-group)
     endforeach()
+    target_sources(bench_cuda PRIVATE ${bench_cuda_parts})
 endif()
 
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/tests.tsv CONTENT "${manifest}")

@@ -62,7 +62,8 @@ typedef struct wr_kernel_source {
     const char *name, *source;
     const char *const *flags;
     int n_flags;
-    void (*notice)(const char *text); /* what is no error but worth saying */
+    void (*notice)(const char *text);   /* what is no error but worth saying */
+    void (*announce)(const char *text); /* one line that is shown to those too who asked for no notices */
 } wr_kernel_source;
 
 /* A compiled one. */
@@ -158,7 +159,7 @@ typedef struct wr_backend {
 } wr_backend;
 
 /* Grows with every change of what this header says: a backend in a library of its own must be of the same build. */
-enum { WR_BACKEND_VERSION = 7 };
+enum { WR_BACKEND_VERSION = 8 };
 
 const wr_backend *wr_backend_cpu(void);
 /* In the library weir-cuda; found by name when it is loaded. NULL: made for another version. */

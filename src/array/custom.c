@@ -117,7 +117,8 @@ weir_status weir_kernel_new(weir_device *device, const char *name, const char *s
                              .source = source,
                              .flags = options ? options->flags : NULL,
                              .n_flags = options ? options->n_flags : 0,
-                             .notice = wr_log_text};
+                             .notice = wr_log_text,
+                             .announce = wr_announce};
     const wr_runtime *runtime = device->backend->runtime;
     weir_status status = runtime->kernel_new(device->context, &from, &kernel->binary, err);
     if (status != WEIR_OK) {

@@ -58,13 +58,13 @@ typedef struct job {
     bool keeps; /* in folder */
 } job;
 
-__attribute__((format(printf, 2, 3))) static void notice(const job *j, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void say(void (*to)(const char *text), const char *format, ...) {
     char text[WR_KERNEL_PATH_BYTES + WEIR_ERROR_BYTES + 512];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    j->source->notice(text);
+    to(text);
 }
 
 static bool has_flag(const wr_kernel_source *s, const char *start) {
@@ -148,9 +148,9 @@ static weir_status compile(const job *j, wr_kernel_image *out, weir_error *err) 
     *out = (wr_kernel_image){.lowered = compiled.lowered, .image = compiled.image, .image_bytes = compiled.image_bytes};
     weir_error fault = {0};
     bool kept = j->keeps && wr_kernel_cache_store(j->folder, j->id, out, &fault) == WEIR_OK;
-    notice(j, "kernel %.200s compiled for %s in %.0f ms by NVRTC %d.%d, %s%s", name, j->arch, ms, j->nvrtc->major,
-           j->nvrtc->minor, kept ? "kept in " : "not kept", kept ? j->folder : "");
-    if (j->keeps && !kept) notice(j, "the kernel cache cannot be written: %s", fault.message);
+    say(j->source->announce, "kernel %.200s compiled for %s in %.0f ms by NVRTC %d.%d, %s%s", name, j->arch, ms,
+        j->nvrtc->major, j->nvrtc->minor, kept ? "kept in " : "not kept", kept ? j->folder : "");
+    if (j->keeps && !kept) say(j->source->notice, "the kernel cache cannot be written: %s", fault.message);
     return WEIR_OK;
 }
 
@@ -205,7 +205,7 @@ static weir_status make(job *j, wr_kernel_binary *out, weir_error *err) {
     weir_status status =
         j->keeps ? wr_kernel_cache_load(j->folder, j->id, j->memory, &image, &fault) : WEIR_E_NOT_FOUND;
     if (status == WEIR_OK) return load(j, &image, out, err);
-    if (status != WEIR_E_NOT_FOUND) notice(j, "a file of the kernel cache is not used: %s", fault.message);
+    if (status != WEIR_E_NOT_FOUND) say(j->source->notice, "a file of the kernel cache is not used: %s", fault.message);
     WR_TRY(compile(j, &image, err));
     return load(j, &image, out, err);
 }

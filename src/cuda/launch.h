@@ -25,6 +25,7 @@ typedef struct wr_launch_spec {
     int threads;        /* of a block */
     size_t shared_bytes;
     bool all_shared;    /* its blocks are to fill a multiprocessor's memory; a kernel always says the same */
+    bool whole;         /* what comes next begins after its end: it makes what others read before they wait */
     const void *params; /* the kernel's struct; copied */
     size_t params_bytes;
 } wr_launch_spec;

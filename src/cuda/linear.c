@@ -13,10 +13,10 @@ static int64_t elements(const wr_tensor *t, int n_dims) {
     for (int d = 0; d < n_dims; d++) n *= t->shape[d];
     return n;
 }
-static int number_type(weir_dtype dtype) {
+int wr_linear_number_type(weir_dtype dtype) {
     return dtype == WEIR_DTYPE_F32 ? WR_NUM_F32 : dtype == WEIR_DTYPE_BF16 ? WR_NUM_BF16 : WR_NUM_F16;
 }
-static int first_weight(const wr_step *step) {
+int wr_linear_first_weight(const wr_step *step) {
     switch (step->op) {
     case WR_OP_DEQUANTIZE: return 0;
     case WR_OP_LINEAR_ADD:
@@ -55,14 +55,14 @@ void wr_linear_params_of(const wr_step *step, int first, wr_linear_params *out) 
         .tile_code = kind < WR_KIND_COUNT ? wr_linear_kind_code(kind) : 0,
         .tile_scales = kind < WR_KIND_COUNT ? wr_linear_kind_scales(kind) : 0,
         .tile_offset = kind < WR_KIND_COUNT ? wr_linear_kind_offset(kind) : 0,
-        .x_type = number_type(step->in[0].dtype),
-        .y_type = number_type(step->out.dtype),
+        .x_type = wr_linear_number_type(step->in[0].dtype),
+        .y_type = wr_linear_number_type(step->out.dtype),
         .unscale = 1,
         .global_scale = q.mode == WEIR_QUANT_NVFP4 ? a->global_scale : 1,
         .mode = (int32_t)q.mode,
         .bits = q.bits,
         .group = q.group_size,
-        .weight_type = number_type(a->weight_dtype),
+        .weight_type = wr_linear_number_type(a->weight_dtype),
         .block_bytes = (int32_t)wr_quant_block_bytes(q.mode),
     };
 }
@@ -227,7 +227,7 @@ static weir_status launch_decode(wr_linear_params *p, const wr_decode_plan *plan
 weir_status wr_linear_decode_launch(const wr_step *step, const wr_decode_plan *forced, wr_launcher *launcher,
                                     weir_error *err) {
     wr_linear_params all;
-    wr_linear_params_of(step, first_weight(step), &all);
+    wr_linear_params_of(step, wr_linear_first_weight(step), &all);
     for (int64_t first = 0; first < all.m; first += MOST_ROWS) {
         wr_linear_params p = all;
         wr_decode_plan plan;
@@ -267,7 +267,7 @@ static bool f32_fits(const wr_step *step) {
 }
 static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_linear_params p;
-    wr_linear_params_of(step, first_weight(step), &p);
+    wr_linear_params_of(step, wr_linear_first_weight(step), &p);
     bool f32 = f32_fits(step);
     int64_t m_tiles = p.ids ? p.m : ceil_div(p.m, 8), n_tiles = f32 ? p.n : p.row_tiles;
     wr_launch_spec spec = {.kernel = f32 ? "wr_linear_f32" : "wr_linear_ref",
@@ -280,7 +280,7 @@ static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_e
 
 static weir_status gated_ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_linear_params p;
-    wr_linear_params_of(step, first_weight(step), &p);
+    wr_linear_params_of(step, wr_linear_first_weight(step), &p);
     bool f32 = f32_fits(step);
     int64_t n_tiles = f32 ? p.half : ceil_div(p.half, WR_TILE_ROWS);
     wr_launch_spec spec = {.kernel = f32 ? "wr_linear_gated_f32" : "wr_linear_gated_ref",
@@ -373,7 +373,7 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
     wr_linear_params p;
     wr_decode_plan plan;
     int64_t most;
-    wr_linear_params_of(step, first_weight(step), &p);
+    wr_linear_params_of(step, wr_linear_first_weight(step), &p);
     if (!gather_plan_of(step, &most, &plan))
         return WR_FAIL(err, WEIR_E_STATE, "gather_linear: no plan for %lld x %lld weights", (long long)p.n,
                        (long long)p.k);
@@ -394,7 +394,7 @@ static weir_status gather_launch(const wr_step *step, wr_launcher *launcher, wei
 
 static weir_status numbers_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_linear_params p;
-    wr_linear_params_of(step, first_weight(step), &p);
+    wr_linear_params_of(step, wr_linear_first_weight(step), &p);
     bool embedding = step->op == WR_OP_EMBEDDING;
     p.ids = embedding ? step->in[0].data : NULL;
     p.m = embedding ? elements(&step->in[0], step->in[0].n_dims) : p.experts * p.n;
@@ -413,7 +413,7 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
     wr_quantize_params p = {.w = step->in[0].data,
                             .out = step->out.data,
                             .groups = elements(&step->in[0], step->in[0].n_dims) / a->quant.group_size,
-                            .type = number_type(step->in[0].dtype),
+                            .type = wr_linear_number_type(step->in[0].dtype),
                             .mode = (int32_t)a->quant.mode,
                             .bits = a->quant.bits,
                             .group = a->quant.group_size,
@@ -430,18 +430,31 @@ static weir_status quantize_launch(const wr_step *step, wr_launcher *launcher, w
 
 /* ---- the table ---- */
 
+/* first_weight: the input where the weight's parts begin, three at most. */
+#define PACK_ROW(first_weight)                                                                                         \
+    {                                                                                                                  \
+        .name = "pack", .fits = wr_linear_pack_fits, .scratch_bytes = wr_linear_pack_scratch_bytes,                    \
+        .launch = wr_linear_pack_launch, .prepare_launch = wr_linear_pack_launch_prepare,                              \
+        .prepare_inputs = 7u << (first_weight), .prepare_bytes = wr_linear_pack_prepared_bytes,                        \
+        .prepare_by_args = true                                                                                        \
+    }
+#define LINEAR_ROWS(first_weight)                                                                                      \
+    {                                                                                                                  \
+        {.name = "prefill",                                                                                            \
+         .fits = wr_linear_prefill_fits,                                                                               \
+         .launch = wr_linear_prefill_launch,                                                                           \
+         .prepare_launch = wr_linear_prefill_launch_prepare,                                                           \
+         .prepare_inputs = 1u << 0,                                                                                    \
+         .prepare_bytes = wr_linear_prefill_prepared_bytes},                                                           \
+            {.name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},         \
+            PACK_ROW(first_weight), {.name = "f32", .fits = f32_fits, .launch = ref_launch},                           \
+            {.name = "ref", .launch = ref_launch}, {                                                                   \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
 const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
-    static const wr_kernel_row linear[] = {
-        {.name = "prefill",
-         .fits = wr_linear_prefill_fits,
-         .launch = wr_linear_prefill_launch,
-         .prepare_launch = wr_linear_prefill_launch_prepare,
-         .prepare_inputs = 1u << 0,
-         .prepare_bytes = wr_linear_prefill_prepared_bytes},
-        {.name = "decode", .fits = decode_fits, .scratch_bytes = decode_scratch, .launch = decode_launch},
-        {.name = "f32", .fits = f32_fits, .launch = ref_launch},
-        {.name = "ref", .launch = ref_launch},
-        {0}};
+    static const wr_kernel_row linear[] = LINEAR_ROWS(1), linear_add[] = LINEAR_ROWS(2);
     static const wr_kernel_row gated[] = {
         {.name = "lean", .fits = wr_linear_gated_fits, .launch = wr_linear_fused_launch},
         {.name = "ref", .launch = gated_ref_launch},
@@ -456,14 +469,15 @@ const wr_kernel_row *wr_cuda_linear_rows(wr_op_id op) {
          .scratch_bytes = wr_gather_prefill_scratch_bytes,
          .launch = wr_gather_prefill_launch},
         {.name = "decode", .fits = gather_fits, .scratch_bytes = gather_scratch, .launch = gather_launch},
+        PACK_ROW(2),
         {.name = "f32", .fits = f32_fits, .launch = ref_launch},
         {.name = "ref", .launch = ref_launch},
         {0}};
     static const wr_kernel_row numbers[] = {{.name = "ref", .launch = numbers_launch}, {0}};
     static const wr_kernel_row quantize[] = {{.name = "ref", .launch = quantize_launch}, {0}};
     switch (op) {
-    case WR_OP_LINEAR:
-    case WR_OP_LINEAR_ADD: return linear;
+    case WR_OP_LINEAR: return linear;
+    case WR_OP_LINEAR_ADD: return linear_add;
     case WR_OP_LINEAR_GATED: return gated;
     case WR_OP_NORM_LINEAR: return normed;
     case WR_OP_GATHER_LINEAR: return gather;

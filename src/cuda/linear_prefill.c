@@ -193,7 +193,6 @@ bool wr_linear_prefill_shape(int tokens, int halves, int groups, int cluster, in
 
 /* ---- the rows ---- */
 
-static int first_weight(const wr_step *step) { return step->op == WR_OP_LINEAR ? 1 : 2; }
 static bool gathers(const wr_step *step) { return step->op == WR_OP_GATHER_LINEAR; }
 
 static bool plan_of(const wr_step *step, wr_prefill_plan *plan) {
@@ -254,7 +253,7 @@ static weir_status launch_tiles(const wr_step *step, const wr_prefill_plan *plan
     const wr_linear_args *a = step->args;
     int kind = wr_linear_kind(a);
     layout at = layout_of(plan, (size_t)wr_linear_tile_bytes(kind));
-    p->w = step->in[first_weight(step)].data;
+    p->w = step->in[wr_linear_first_weight(step)].data;
     p->y = step->out.data;
     p->addend = step->op == WR_OP_LINEAR_ADD ? step->in[1].data : NULL;
     p->m = wr_linear_rows_of_x(step);

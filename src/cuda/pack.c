@@ -207,6 +207,7 @@ static void put_codes(int kind, uint8_t *tile, int g, const uint8_t *a, const ui
 
 typedef struct source {
     const wr_linear_args *args;
+    wr_pack_format format;
     int kind, rows; /* of the row tile, 1..16 */
     wr_pack_row row[WR_TILE_ROWS];
 } source;
@@ -244,7 +245,7 @@ static void pack_quantised(const source *s, uint8_t *out) {
                 put_codes(s->kind, out, g, codes[g] + WR_TILE_COLS * tile, codes[g + 8] + WR_TILE_COLS * tile);
             memset(out + code_bytes, 0, (size_t)(tile_bytes - code_bytes));
             for (int r = 0; r < s->rows; r++)
-                wr_pack_tile_scales(s->args, s->kind, &s->row[r], r, col + WR_TILE_COLS * tile, out + code_bytes);
+                wr_pack_tile_scales(&s->format, &s->row[r], r, col + WR_TILE_COLS * tile, out + code_bytes);
         }
     }
 }
@@ -267,7 +268,15 @@ static void row_bytes(const wr_linear_args *args, size_t *data, size_t *scales) 
 void wr_cuda_pack(const wr_linear_args *args, const void *data, const void *scales, const void *biases, void *packed,
                   int thread, int n_threads) {
     if (wr_cuda_packed_bytes(args) == 0) return;
+    weir_quant q = wr_linear_quant(args->quant);
     source s = {.args = args, .kind = wr_linear_kind(args)};
+    s.format = (wr_pack_format){.cols = args->cols,
+                                .scales = kinds[s.kind].scales,
+                                .mode = (int32_t)q.mode,
+                                .bits = q.bits,
+                                .group = q.group_size,
+                                .weight_type = wr_linear_number_type(args->weight_dtype),
+                                .block_bytes = (int32_t)wr_quant_block_bytes(q.mode)};
     size_t data_bytes, scale_bytes;
     row_bytes(args, &data_bytes, &scale_bytes);
     int64_t tiles = wr_linear_row_tiles(args->rows), n = args->experts * tiles;

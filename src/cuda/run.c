@@ -11,7 +11,7 @@ struct wr_launcher {
     CUgraph graph;    /* NULL: start at once */
     CUgraphNode last; /* of the chain so far */
     bool has_last;
-    bool full; /* the last kernel, or the next, is not ours: the next waits for its whole end */
+    bool full; /* the next waits for the whole end of the last: one of them is not ours, or the last says so */
 };
 
 enum { MAX_PARAMS_BYTES = 4096, MAX_THREADS = 1024 };
@@ -97,7 +97,9 @@ weir_status wr_launch(wr_launcher *l, const wr_launch_spec *spec, weir_error *er
                                  .block = {(uint32_t)spec->threads, 1, 1},
                                  .shared_bytes = spec->shared_bytes,
                                  .params = (void *[]){(void *)spec->params}};
-    return launch(l, &function, spec->cluster, err);
+    WR_TRY(launch(l, &function, spec->cluster, err));
+    l->full = spec->whole;
+    return WEIR_OK;
 }
 
 /* What comes after such a kernel waits for its end as well: it need not know of early launches. */

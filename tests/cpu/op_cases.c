@@ -395,18 +395,20 @@ static weir_array *gen_rope(context *c, bool *more) {
     return wr_rope_apply(DATA(c->dtype, t, 3, d), DATA(WEIR_DTYPE_F32, t, 2, half), c->variant & 1);
 }
 static weir_array *gen_attention(context *c, bool *more) {
-    *more = c->variant < 6;
+    *more = c->variant < 8;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
     int64_t l = c->shape == WR_CASE_PRIME ? 7 : rows_of(c), s = tall(c) ? 3 : 31,
-            d = tall(c) ? 4 : (int64_t[]){8, 17, 64, 96, 128, 256, 512}[c->variant];
+            d = tall(c) ? 4 : (int64_t[]){8, 17, 64, 96, 128, 256, 512, 80, 192}[c->variant],
+            e = c->variant == 1   ? 9
+                : c->variant == 8 ? 128
+                                  : d;
     weir_attention_options o = {
         .causal = c->variant & 1, .window = c->variant == 3 ? 5 : 0, .softcap = c->variant == 4 ? 20 : 0};
     weir_array *mask = c->variant == 2   ? DATA(WEIR_DTYPE_BOOL, l, s)
                        : c->variant == 5 ? DATA(WEIR_DTYPE_F32, 4, 1, s)
                                          : NULL;
-    return weir_attention(DATA(c->dtype, 1, 4, l, d), DATA(c->dtype, 1, 2, s, d),
-                          DATA(c->dtype, 1, 2, s, c->variant == 1 ? 9 : d), mask,
-                          c->variant >= 4 ? DATA(WEIR_DTYPE_F32, 4) : NULL, &o);
+    return weir_attention(DATA(c->dtype, 1, 4, l, d), DATA(c->dtype, 1, 2, s, d), DATA(c->dtype, 1, 2, s, e), mask,
+                          c->variant >= 4 && c->variant < 8 ? DATA(WEIR_DTYPE_F32, 4) : NULL, &o);
 }
 enum { PAGES = 7, PAGE = 16, SEQS = 2, MAX_PAGES = 3 };
 static weir_array *block_table(context *c) {
@@ -463,34 +465,35 @@ static weir_array *gen_store(context *c, bool *more) {
     int64_t n = rows_of(c);
     return wr_store(DATA(c->dtype, n + 3, 5), DATA(c->dtype, n, 5));
 }
-/* From variant 9 on: of both kinds, for all rows or heads or for each, with fewer keys than the table has or more. */
+/* From variant 12 on: of both kinds, for all rows or heads or for each, with fewer keys than the table has or more. */
 static weir_array *paged_mask(context *c, int64_t n) {
     switch (c->variant) {
-    case 9: return DATA(WEIR_DTYPE_BOOL, n, 4, MAX_PAGES * WR_KV_TILE);
-    case 10: return DATA(WEIR_DTYPE_F32, 1, 4, MAX_PAGES * WR_KV_TILE + 9);
-    case 11: return DATA(WEIR_DTYPE_BF16, n, 1, 17);
-    case 12: return DATA(WEIR_DTYPE_BOOL, n, 1, MAX_PAGES * PAGE);
-    case 13: return DATA(WEIR_DTYPE_F16, 4, MAX_PAGES * PAGE - 1);
+    case 12: return DATA(WEIR_DTYPE_BOOL, n, 4, MAX_PAGES * WR_KV_TILE);
+    case 13: return DATA(WEIR_DTYPE_F32, 1, 4, MAX_PAGES * WR_KV_TILE + 9);
+    case 14: return DATA(WEIR_DTYPE_BF16, n, 1, 17);
+    case 15: return DATA(WEIR_DTYPE_BOOL, n, 1, MAX_PAGES * PAGE);
+    case 16: return DATA(WEIR_DTYPE_F16, 4, MAX_PAGES * PAGE - 1);
     default: return NULL;
     }
 }
 static weir_array *gen_paged_attention(context *c, bool *more) {
-    *more = c->variant < 13;
+    *more = c->variant < 16;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
-    bool tiled = c->variant > 2 && c->variant < 12;
-    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c),
-            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512, 64, 96, 80, 64, 128, 64, 64, 24}[c->variant];
+    bool tiled = c->variant > 2 && c->variant < 15;
+    static const int64_t sizes[] = {64, 24, 96, 128, 256, 512, 64, 96, 80, 192, 192, 192, 64, 128, 64, 64, 24};
+    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c), d = tall(c) ? 4 : sizes[c->variant];
+    int64_t e = d == 192 ? 128 : d; /* a head's values */
     weir_array *seq, *pos;
     rows(c, n, &seq, &pos);
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
     wr_attention_args args = {.scale = 0.1f, .softcap = c->variant == 2 || c->variant == 7 ? 30 : 0, .causal = true};
-    args.window = c->variant == 1 || c->variant == 8 || c->variant == 11 ? 9 : 0;
+    args.window = c->variant == 1 || c->variant == 8 || c->variant == 14 ? 9 : 0;
     args.tiled = tiled;
-    args.value_dim = d;
-    weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, d, tiled);
-    weir_array *sinks = c->variant % 3 == 0 && c->variant && c->variant != 12 ? DATA(WEIR_DTYPE_F32, 4) : NULL;
-    weir_array *mask = paged_mask(c, n);
-    if (c->variant < 5 || c->variant > 10)
+    args.value_dim = e;
+    weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, e, tiled);
+    bool has_sinks = c->variant == 3 || c->variant == 6 || c->variant == 12 || c->variant == 16;
+    weir_array *sinks = has_sinks ? DATA(WEIR_DTYPE_F32, 4) : NULL, *mask = paged_mask(c, n);
+    if (c->variant < 5 || c->variant > 13)
         return wr_paged_attention(q, k, v, block_table(c), seq, pos, mask, sinks, &args);
     args.has_mask = mask != NULL;
     args.has_sinks = sinks != NULL;

@@ -133,6 +133,7 @@ typedef struct call {
     const wr_decode_plan *plan;   /* forced on the decode row, or NULL */
     const wr_lean_plan *lean;     /* likewise */
     const wr_cuda_traits *device; /* NULL: wr_emulate_traits() */
+    void *prepared;               /* gets what the row's prepare step made, or NULL */
 } call;
 
 /* False when the row does not take it. */
@@ -157,18 +158,29 @@ static inline bool run_call(const call *c, const cloth *y) {
     const wr_kernel_row *row = row_named(wr_cuda_linear_rows(c->op), c->row);
     assert_non_null(row);
     if (row->fits && !row->fits(&step)) return false;
+    weir_error err = {0};
+    size_t prepared_bytes = row->prepare_bytes ? row->prepare_bytes(&step) : 0,
+           room = (prepared_bytes + 511) / 256 * 256;
+    uint8_t *prepared = aligned_alloc(256, room);
+    memset(prepared, POISON, room);
+    step.scratch = prepared;
+    if (row->prepare_launch && row->prepare_launch(&step, NULL, &err) != WEIR_OK)
+        fail_msg("%s, prepare: %s", wr_ops[c->op].name, err.message);
+    for (size_t i = prepared_bytes; i < room; i++) assert_int_equal(prepared[i], POISON);
+    if (c->prepared) memcpy(c->prepared, prepared, prepared_bytes);
+    step.prepared = prepared;
     size_t bytes = row->scratch_bytes ? row->scratch_bytes(&step, 1) : 0;
     if (c->plan) bytes = (size_t)(wr_linear_row_tiles(args.rows) * wr_linear_slices(args.cols) * 32 * 64);
     uint8_t *scratch = aligned_alloc(256, (bytes + 511) / 256 * 256);
     memset(scratch, POISON, (bytes + 511) / 256 * 256);
     step.scratch = scratch;
-    weir_error err = {0};
     weir_status status = c->plan   ? wr_linear_decode_launch(&step, c->plan, NULL, &err)
                          : c->lean ? wr_linear_lean_launch_plan(&step, c->lean, NULL, &err)
                                    : row->launch(&step, NULL, &err);
     if (status != WEIR_OK) fail_msg("%s: %s", wr_ops[c->op].name, err.message);
     for (size_t i = bytes; i < (bytes + 511) / 256 * 256; i++) assert_int_equal(scratch[i], POISON);
     free(scratch);
+    free(prepared);
     check_canaries(y);
     return true;
 }

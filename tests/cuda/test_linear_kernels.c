@@ -110,6 +110,75 @@ static void published_weights_have_the_bits_of_packed_ones(void **state) {
     }
 }
 
+/* What the device packs is what the host packs, byte for byte; 3 experts, rows and columns that do not fill a tile. */
+static void the_device_packs_as_the_host_does(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 37, 768}, {3, 5, 256}, {1, 16, 1280}};
+    for (int f = 0; f < COUNT(formats); f++)
+        for (int s = 0; s < COUNT(shapes); s++) {
+            bool experts = shapes[s][0] > 1;
+            weight w = new_weight(formats[f], shapes[s][0], shapes[s][1], shapes[s][2], 0.01f, 1);
+            cloth x = tokens(BF16, 40, shapes[s][2], 0, 6), want = outputs(F32, 40, shapes[s][1]),
+                  y = outputs(F32, 40, shapes[s][1]);
+            cloth ids = new_input(WEIR_DTYPE_I32, 1, (int64_t[]){40}, NULL, 0);
+            for (int i = 0; i < 40; i++) ((int32_t *)ids.t.data)[i] = (int32_t)(mix((uint64_t)i) % 4); /* 3: nobody */
+            uint8_t *packed = malloc(w.packed_bytes);
+            call c = {.op = experts ? WR_OP_GATHER_LINEAR : WR_OP_LINEAR,
+                      .first = &x.t,
+                      .second = experts ? &ids.t : NULL,
+                      .w = &w,
+                      .row = "ref"};
+            assert_true(run_call(&c, &want));
+            c.row = "pack";
+            c.prepared = packed;
+            assert_true(run_call(&c, &y));
+            assert_memory_equal(packed, w.packed, w.packed_bytes);
+            check_equal(&y, &want, wr_linear_kind_name(wr_linear_kind(&w.args)));
+            c.device = wr_emulate_traits_plain();
+            assert_true(run_call(&c, &y));
+            check_equal(&y, &want, "without the kernels of one generation");
+            c.packed = true;
+            assert_false(run_call(&c, &y)); /* it is */
+            free(packed);
+            free_weight(&w);
+            free_cloth(&x);
+            free_cloth(&y);
+            free_cloth(&want);
+            free_cloth(&ids);
+        }
+}
+
+/* An addend, and few rows over many experts, which are not packed for them. */
+static void published_weights_are_packed_where_it_pays(void **state) {
+    (void)state;
+    weight w = new_weight(formats[2], 1, 40, 1280, 0.01f, 1), many = new_weight(formats[2], 9, 16, 256, 0.01f, 1);
+    for (int64_t m = 1; m <= 70; m += 23) {
+        cloth x = tokens(BF16, m, 1280, 0, 1), addend = tokens(F32, m, 40, 0, 2), y = outputs(F32, m, 40),
+              want = outputs(F32, m, 40);
+        call c = {.op = WR_OP_LINEAR_ADD, .first = &x.t, .second = &addend.t, .w = &w, .row = "ref"};
+        assert_true(run_call(&c, &want));
+        c.row = "pack";
+        assert_true(run_call(&c, &y));
+        check_equal(&y, &want, "an addend");
+        free_cloth(&x);
+        free_cloth(&addend);
+        free_cloth(&y);
+        free_cloth(&want);
+    }
+    for (int64_t m = 2; m <= 3; m++) {
+        cloth x = tokens(BF16, m, 256, 0, 1), y = outputs(F32, m, 16);
+        cloth ids = new_input(WEIR_DTYPE_I32, 1, (int64_t[]){m}, NULL, 0);
+        for (int i = 0; i < m; i++) ((int32_t *)ids.t.data)[i] = i;
+        call c = {.op = WR_OP_GATHER_LINEAR, .first = &x.t, .second = &ids.t, .w = &many, .row = "pack"};
+        assert_int_equal(run_call(&c, &y), m == 3);
+        free_cloth(&x);
+        free_cloth(&ids);
+        free_cloth(&y);
+    }
+    free_weight(&w);
+    free_weight(&many);
+}
+
 /* x and w rounded to bf16 leave about 2^-9 each. Where neither is rounded, only the sums differ. */
 static void every_format_agrees_with_the_cpu(void **state) {
     (void)state;
@@ -586,6 +655,8 @@ int main(void) {
         cmocka_unit_test(every_format_and_row_count_has_the_bits_of_the_reference),
         cmocka_unit_test(whole_slices_have_the_bits_of_the_reference),
         cmocka_unit_test(published_weights_have_the_bits_of_packed_ones),
+        cmocka_unit_test(the_device_packs_as_the_host_does),
+        cmocka_unit_test(published_weights_are_packed_where_it_pays),
         cmocka_unit_test(every_format_agrees_with_the_cpu),
         cmocka_unit_test(no_plan_changes_a_bit),
         cmocka_unit_test(no_lean_plan_changes_a_bit),

@@ -108,11 +108,6 @@ WR_DEVICE void lean_fetch(float *v, const float *from) {
     else
         for (int e = 0; e < 8; e++) v[e] = from[e];
 }
-WR_DEVICE void lean_put(float *to, const float *v) {
-    const float4 low = {v[0], v[1], v[2], v[3]}, high = {v[4], v[5], v[6], v[7]};
-    *(float4 *)to = low;
-    *(float4 *)(to + 4) = high;
-}
 /* The norm's weights to shared memory, where each thread later reads what it brought; neither wait nor barrier. */
 WR_DEVICE void lean_bring_norm(const wr_linear_params &p, float *to) {
     const int lane = threadIdx.x % 32, cols = (int)p.k;
@@ -145,7 +140,7 @@ WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to
             if (at < cols) {
                 lean_fetch(v, x + row_of(b, row) * cols + at);
                 for (int e = 0; e < 8; e++) square = fmaf(v[e], v[e], square);
-                lean_put(kept + row * cols + at, v);
+                wr_eight_store(kept, WEIR_DTYPE_F32, row * cols + at, v);
             }
             for (int mask = 16; mask; mask >>= 1) square = square + __shfl_xor_sync(0xFFFFFFFFu, square, mask);
             if (lane == 0) parts[row * p.norm_warps + w] = square;
@@ -163,7 +158,7 @@ WR_DEVICE void lean_stage_normed(const wr_linear_params &p, const job &b, u8 *to
             if (at >= cols) break;
             float v[8];
             u32 y[4];
-            lean_fetch(v, kept + row * cols + at);
+            wr_eight_load(v, kept, WEIR_DTYPE_F32, row * cols + at);
             for (int e = 0; e < 8; e++) v[e] = v[e] * factor * (weights[at + e] + p.norm_offset);
             for (int i = 0; i < 4; i++) y[i] = wr_pack_bf16(v[2 * i], v[2 * i + 1]);
             *(uint4 *)(to + row * pitch_bytes + 2 * at) = make_uint4(y[0], y[1], y[2], y[3]);
@@ -255,7 +250,8 @@ template <int KIND, int NT, int AHEAD, int FORM> WR_DEVICE void lean(const wr_li
     const lean_x part_of_x = {shared + WR_LEAN_BAR_BYTES, pitch, first, count, wr_smem(shared)};
     float *sums = (float *)(part_of_x.to + ((m * pitch + 127) & ~127));
     const bool normed = (FORM == LEAN_PLAIN || GATED) && NT == 1 && p.norm;
-    if (normed) lean_bring_norm(p, sums + WR_LEAN_NORM_PARTS);
+    float *norm = sums + WR_LEAN_NORM_PARTS; /* its weights, and the rows kept behind them */
+    if (normed) lean_bring_norm(p, norm);
     bool bulk = false;
 #if WR_HAS_BULK
     bulk = p.x_type == WR_NUM_BF16 && p.k == p.k_tiles * WR_TILE_COLS && (u64)p.x % 16 == 0 && !normed;
@@ -280,8 +276,7 @@ template <int KIND, int NT, int AHEAD, int FORM> WR_DEVICE void lean(const wr_li
 #endif
     if (!bulk) {
         if (normed) {
-            const float *weights = sums + WR_LEAN_NORM_PARTS;
-            lean_stage_normed(p, b, part_of_x.to, pitch, weights, sums + WR_LEAN_NORM_PARTS + p.k, sums);
+            lean_stage_normed(p, b, part_of_x.to, pitch, norm, norm + p.k, sums);
         } else {
             lean_stage(p, b, part_of_x);
             wr_cp_wait<0>();

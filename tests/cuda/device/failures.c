@@ -1,6 +1,12 @@
-/* What fails is a status: too little memory says how much there is and leaves a device that works; and over the
- * emulated driver every call of opening, evaluating, running an engine fails once, with nothing left behind. */
+/* What fails is a status: too little memory says how much there is and leaves a device that works; a kernel that writes
+ * where it may not takes its device with it and nothing else, neither the CPU nor another card, of which the emulated
+ * driver has two; and over that driver every call of opening, evaluating, running an engine fails once, with nothing
+ * left behind. */
 #include "sweep.h"
+
+#include <sys/wait.h>
+
+#include "axpy.h"
 
 static bool good = true;
 
@@ -104,6 +110,207 @@ static void out_of_memory(const device_args *args) {
     weir_device_close(device);
 }
 
+/* ---- a lost device ---- */
+
+enum { N_TOKENS = 6, OWN_CODE = 5 };
+#define WILD "selftest_custom_wild" /* the emulated driver knows it by this name */
+static const char wild[] =
+    "extern \"C\" __global__ void " WILD "(const float *x, const float *y, float *out, double a, long long n) {\n"
+    "    out[((long long)1 << 40) + threadIdx.x] = x[0] + y[0] + (float)a + (float)n;\n"
+    "}\n";
+
+static void expect(const char *what, bool is_right, const char *said) {
+    char text[sizeof((weir_error *)0)->message + 1];
+    snprintf(text, sizeof text, "%s", said ? said : "");
+    for (char *p = text; *p; p++)
+        if (*p == '"' || *p == '\\') *p = '\'';
+    if (!is_right) fail("%s: \"%s\"", what, text);
+    print_json("lost_device", "\"case\": \"%s\", \"message\": \"%s\", \"passed\": %s", what, text,
+               is_right ? "true" : "false");
+}
+
+static void expect_lost(const char *what, weir_status status, const weir_error *err) {
+    bool is_right = status == WEIR_E_DEVICE && strstr(err->message, "nothing more runs on this device");
+    expect(what, is_right, status == WEIR_OK ? "it went well" : err->message);
+}
+
+static weir_engine_options small_engine(const char *device) {
+    return (weir_engine_options){
+        .device = device, .n_threads = 1, .max_context = 32, .max_batch = 2, .max_step_tokens = 4};
+}
+
+static weir_engine *open_engine(const device_args *args, const char *device) {
+    weir_engine *engine;
+    weir_engine_options o = small_engine(device);
+    MUST(weir_engine_open(args->model, &o, &engine, err));
+    return engine;
+}
+
+static weir_status open_sequence(weir_engine *engine, weir_seq **out, weir_error *err) {
+    weir_seq_options o = {.tokens = (int32_t[]){1, 5, 7}, .n_tokens = 3, .max_tokens = N_TOKENS, .ignore_eos = true};
+    return weir_seq_open(engine, &o, out, err);
+}
+
+static weir_status generate(weir_engine *engine, int32_t tokens[N_TOKENS], weir_error *err) {
+    weir_seq *seq;
+    WR_TRY(open_sequence(engine, &seq, err));
+    weir_status status = WEIR_OK;
+    int n_got = 0;
+    for (bool ended = false; !ended && status == WEIR_OK;) {
+        const weir_event *events;
+        size_t n;
+        status = weir_engine_step(engine, &events, &n, err);
+        for (size_t i = 0; i < n && status == WEIR_OK; i++) {
+            ended = ended || events[i].kind == WEIR_EVENT_FINISH;
+            if (events[i].kind == WEIR_EVENT_TOKEN && n_got < N_TOKENS) tokens[n_got++] = events[i].token;
+        }
+    }
+    weir_seq_close(seq);
+    if (status == WEIR_OK && n_got != N_TOKENS) return WR_FAIL(err, WEIR_E_STATE, "%d tokens came", n_got);
+    return status;
+}
+
+/* A device that is to go on, with an engine that has answered before. */
+typedef struct survivor {
+    const char *name;
+    weir_device *device;
+    weir_engine *engine;
+    int32_t tokens[N_TOKENS];
+} survivor;
+
+static survivor survivor_open(const device_args *args, const char *name) {
+    survivor s = {.name = name};
+    MUST(weir_device_open(name, 1, &s.device, err));
+    s.engine = open_engine(args, name);
+    MUST(generate(s.engine, s.tokens, err));
+    return s;
+}
+
+static void goes_on(const survivor *s, const char *when) {
+    weir_error fault = {0};
+    char what[100];
+    int32_t tokens[N_TOKENS] = {0};
+    weir_status status = work(s->device, &fault);
+    snprintf(what, sizeof what, "%s goes on %s", s->name, when);
+    expect(what, status == WEIR_OK, status ? fault.message : NULL);
+    status = generate(s->engine, tokens, &fault);
+    snprintf(what, sizeof what, "an engine on %s gives the same tokens %s", s->name, when);
+    expect(what, status == WEIR_OK && !memcmp(tokens, s->tokens, sizeof tokens), status ? fault.message : NULL);
+}
+
+static void survivor_close(survivor *s) {
+    weir_engine_close(s->engine);
+    weir_device_close(s->device);
+}
+
+static weir_status run_wild(weir_device *device, weir_kernel *k, weir_error *err) {
+    weir_graph *g;
+    int64_t n = 64;
+    double a = 1;
+    WR_TRY(weir_graph_new(device, &g, err));
+    weir_array *x = weir_arange(g, WEIR_DTYPE_F32, 0, 64, 1);
+    weir_array *z = weir_custom(g, k, (weir_array *[]){x, x}, 2,
+                                &(weir_kernel_call){.dtype = WEIR_DTYPE_F32,
+                                                    .n_dims = 1,
+                                                    .shape = &n,
+                                                    .blocks = {1},
+                                                    .threads = {64},
+                                                    .scalars = {{&a, sizeof a}, {&n, sizeof n}},
+                                                    .n_scalars = 2});
+    weir_status status = weir_eval(&z, 1, err);
+    weir_graph_free(g);
+    return status;
+}
+
+/* Every way to use it: a program and a kernel made before, an engine with a sequence under way, anything new. */
+static void use_lost(const device_args *args, weir_device *device, wr_program *program, weir_engine *engine) {
+    weir_error fault = {0};
+    weir_kernel *k;
+    weir_device *again;
+    weir_engine *other;
+    const weir_event *events;
+    int32_t tokens[N_TOKENS];
+    size_t n;
+    weir_engine_options o = small_engine(args->device);
+    expect_lost("evaluating on it", work(device, &fault), &fault);
+    expect_lost("a program made before", wr_program_run(program, &fault), &fault);
+    expect_lost("weir_clear_cache", weir_clear_cache(device, &n, &fault), &fault);
+    expect_lost("a new kernel", weir_kernel_new(device, AXPY, axpy, NULL, &k, &fault), &fault);
+    expect_lost("opening it again", weir_device_open(args->device, 1, &again, &fault), &fault);
+    expect_lost("a step of an engine", weir_engine_step(engine, &events, &n, &fault), &fault);
+    expect_lost("and its next step", weir_engine_step(engine, &events, &n, &fault), &fault);
+    expect_lost("another request of this engine", generate(engine, tokens, &fault), &fault);
+    expect_lost("another engine", weir_engine_open(args->model, &o, &other, &fault), &fault);
+}
+
+static int lose_device(const device_args *args) {
+    const char *second = strcmp(args->device, "cuda:1") ? "cuda:1" : "cuda:0";
+    weir_error fault = {0};
+    weir_device_info info;
+    weir_kernel *k;
+    wr_program *program;
+    weir_seq *seq;
+    weir_device *device = open_or_exit(args->device);
+    weir_engine *engine = open_engine(args, args->device);
+    survivor cpu = survivor_open(args, "cpu"), card = {.name = second};
+    bool has_second = weir_device_describe(second, &info, &fault) == WEIR_OK && !*info.problem;
+    if (has_second)
+        card = survivor_open(args, second);
+    else
+        print_json("lost_device", "\"case\": \"another card goes on\", \"skipped\": \"there is no second card\"");
+    setenv("WEIR_KERNEL_CACHE", "", 1);
+    MUST(weir_kernel_new(device, WILD, wild, NULL, &k, err));
+    MUST(chain_new(device, 8, 2, &program, err));
+    MUST(wr_program_run(program, err));
+    MUST(open_sequence(engine, &seq, err));
+    const weir_event *events;
+    size_t n;
+    for (int i = 0; i < 2; i++) MUST(weir_engine_step(engine, &events, &n, err)); /* a step is under way now */
+
+    expect_lost("a kernel that writes outside its arrays", run_wild(device, k, &fault), &fault);
+    use_lost(args, device, program, engine);
+    goes_on(&cpu, "beside it");
+    if (has_second) goes_on(&card, "beside it");
+    weir_seq_close(seq);
+    weir_engine_close(engine);
+    wr_program_free(program);
+    weir_kernel_free(k);
+    weir_device_close(device);
+    goes_on(&cpu, "after its closing");
+    if (has_second) {
+        goes_on(&card, "after its closing");
+        survivor_close(&card);
+        card = survivor_open(args, second);
+        goes_on(&card, "opened anew");
+        survivor_close(&card);
+    }
+    survivor_close(&cpu);
+    return good ? OWN_CODE : 1;
+}
+
+/* In a process of its own, whose exit code must be what it chose. Before this one has touched the driver, which does
+ * not survive a fork. 77: there is no card. */
+static int in_process(const device_args *args) {
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (is_emulated()) setenv("WR_EMULATE_DEVICES", "2", 1);
+        use_fake_compiler();
+        exit(lose_device(args));
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void lost_device(const device_args *args) {
+    int code = in_process(args);
+    if (code == 77) exit(77);
+    char text[80];
+    snprintf(text, sizeof text, "%s %d", code < 0 ? "signal" : "exit code", abs(code));
+    expect("the process ends with its own code", code == OWN_CODE, text);
+}
+
 /* ---- every call fails once ---- */
 
 static weir_status use_device(const device_args *args, weir_error *err) {
@@ -144,6 +351,7 @@ static weir_status use_engine(const device_args *args, weir_error *err) {
 
 int main(int argc, char **argv) {
     device_args args = read_args(argc, argv);
+    lost_device(&args);
     out_of_memory(&args);
     if (is_emulated()) {
         good = sweep("device", use_device, &args, 0, NULL) && good;

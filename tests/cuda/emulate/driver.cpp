@@ -7,9 +7,10 @@
  *
  * Device memory is host memory. A fresh allocation holds 0xFF in every byte (NaN). It ends, rounded up to 256 bytes, at
  * a page that may not be touched, and after it is freed none of it may; the bytes before it and up to the page are
- * checked when it is freed. Copies must lie inside one allocation. A card with 4 multiprocessors of sm_90
- * (WR_EMULATE_ARCH=80 and the like: another one), 4 GiB
- * (WR_EMULATE_MEMORY_MIB). */
+ * checked when it is freed. Copies must lie inside one allocation. One card (WR_EMULATE_DEVICES: up to 8) with 4
+ * multiprocessors of sm_90 (WR_EMULATE_ARCH=80 and the like: another kind), 4 GiB (WR_EMULATE_MEMORY_MIB), a driver for
+ * CUDA 13.0 (WR_EMULATE_VERSION=12040 and the like: another). WR_EMULATE_IMAGES=1: an image of nvcc's that holds no
+ * code for the card is refused; without, the emulated kernels serve every kind. */
 #include "driver_state.h"
 
 #include <stdarg.h>
@@ -28,27 +29,35 @@ namespace {
 
 constexpr size_t GUARD = 256, PAGE = 4096;
 constexpr u8 GUARD_BYTE = 0xA5, FRESH_BYTE = 0xFF;
+constexpr int MAX_DEVICES = 8;
 
 struct allocation {
     size_t bytes;
     memory_kind kind;
     CUmemoryPool pool;
+    CUcontext context;
 };
 
-size_t memory_wanted(void) {
-    const char *mib = getenv("WR_EMULATE_MEMORY_MIB");
-    return mib ? (size_t)atol(mib) << 20 : (size_t)4 << 30;
+long setting(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? atol(text) : otherwise;
 }
 
 /* Never destroyed: threads may call while the process ends. */
 struct globals {
     std::mutex lock;
     std::map<const u8 *, allocation> memory;
-    size_t total = memory_wanted(), device_used = 0;
     std::mutex fail_lock;
     long calls = 0, fail_at = -1; /* -1: not yet asked of the environment */
     const char *failed = nullptr;
-    CUctx_st context = {0};
+    std::map<const char *, long> seen; /* calls of each function: a name is one __func__ */
+    CUctx_st contexts[MAX_DEVICES];
+    globals() {
+        for (int i = 0; i < MAX_DEVICES; i++) {
+            contexts[i].device = i;
+            contexts[i].total = (size_t)setting("WR_EMULATE_MEMORY_MIB", 4096) << 20;
+        }
+    }
 };
 globals &all(void) {
     static globals *g = new globals;
@@ -57,19 +66,38 @@ globals &all(void) {
 
 thread_local std::vector<CUcontext> current;
 
-int architecture(void) {
-    static const int arch = getenv("WR_EMULATE_ARCH") ? atoi(getenv("WR_EMULATE_ARCH")) : 90;
-    return arch;
-}
+bool is_device(CUdevice device) { return device >= 0 && device < n_devices(); }
+
 int shared_optin(void) {
     return architecture() == 80 ? 163 << 10 : architecture() >= 90 && architecture() < 120 ? 227 << 10 : 99 << 10;
 }
 
 } // namespace
 
+int architecture(void) {
+    static const int arch = (int)setting("WR_EMULATE_ARCH", 90);
+    return arch;
+}
+
+int n_devices(void) {
+    static const long n = setting("WR_EMULATE_DEVICES", 1);
+    return n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : (int)n;
+}
+
+CUcontext current_context(void) { return current.empty() ? nullptr : current.back(); }
+CUresult standing(void) { return current_context()->lost; }
+
+bool is_foreign(CUcontext made_in, const char *name, const char *what) {
+    if (!made_in || made_in == current_context()) return false;
+    refuse(CUDA_ERROR_INVALID_HANDLE, name, "%s of cuda:%d, while cuda:%d is current", what, made_in->device,
+           current_context()->device);
+    return true;
+}
+
 CUresult enter(const char *name, kind k) {
     globals &g = all();
     const std::lock_guard<std::mutex> locked(g.fail_lock);
+    g.seen[name]++;
     if (g.fail_at < 0) g.fail_at = getenv("WR_EMULATE_FAIL_NTH") ? atol(getenv("WR_EMULATE_FAIL_NTH")) : 0;
     if (++g.calls != g.fail_at) return CUDA_SUCCESS;
     g.failed = name;
@@ -77,8 +105,9 @@ CUresult enter(const char *name, kind k) {
 }
 
 CUresult enter_context(const char *name, kind k) {
-    if (current.empty() || !current.back()) return refuse(CUDA_ERROR_INVALID_CONTEXT, name, "no context is current");
-    return enter(name, k);
+    if (!current_context()) return refuse(CUDA_ERROR_INVALID_CONTEXT, name, "no context is current");
+    const CUresult injected = enter(name, k);
+    return injected != CUDA_SUCCESS ? injected : standing();
 }
 
 CUresult refuse(CUresult result, const char *name, const char *format, ...) {
@@ -94,8 +123,6 @@ CUresult refuse(CUresult result, const char *name, const char *format, ...) {
 /* ---- memory ---- */
 
 namespace {
-
-size_t idle_in_pools = 0; /* reserved and not used; under the lock of the globals */
 
 size_t up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 /* All that is mapped for an allocation, and where the allocation begins in it. */
@@ -137,19 +164,20 @@ void check_guards(const u8 *p, size_t bytes) {
 
 CUresult allocate(const char *name, size_t bytes, memory_kind kind, CUmemoryPool pool, void **out) {
     globals &g = all();
+    CUcontext c = current_context();
     if (bytes == 0) return refuse(CUDA_ERROR_INVALID_VALUE, name, "0 bytes");
+    if (pool && is_foreign(pool->context, name, "a pool")) return CUDA_ERROR_INVALID_HANDLE;
     const std::lock_guard<std::mutex> locked(g.lock);
     const size_t idle = pool ? pool->reserved - pool->used : 0, fresh = bytes > idle ? bytes - idle : 0;
-    if (kind == DEVICE && (bytes > g.total || g.device_used + idle_in_pools + fresh > g.total))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (kind == DEVICE && (bytes > c->total || c->used + c->idle + fresh > c->total)) return CUDA_ERROR_OUT_OF_MEMORY;
     u8 *p = map_memory(bytes);
     if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
-    g.memory[p] = {bytes, kind, pool};
-    if (kind == DEVICE) g.device_used += bytes;
+    g.memory[p] = {bytes, kind, pool, c};
+    if (kind == DEVICE) c->used += bytes;
     if (pool) {
         pool->used += bytes;
         if (pool->used > pool->reserved) pool->reserved = pool->used;
-        idle_in_pools -= bytes - fresh;
+        c->idle -= bytes - fresh;
         if (pool->used > pool->used_high) pool->used_high = pool->used;
         if (pool->reserved > pool->reserved_high) pool->reserved_high = pool->reserved;
     }
@@ -167,8 +195,8 @@ CUresult give_back(const char *name, void *p, memory_kind kind) {
     const allocation a = found->second;
     check_guards((const u8 *)p, a.bytes);
     g.memory.erase(found);
-    if (kind == DEVICE) g.device_used -= a.bytes;
-    if (a.pool) a.pool->used -= a.bytes, idle_in_pools += a.bytes;
+    if (kind == DEVICE) a.context->used -= a.bytes;
+    if (a.pool) a.pool->used -= a.bytes, a.context->idle += a.bytes;
     counted([&](wr_emulate_live &l) { l.allocations--, (kind == DEVICE ? l.device_bytes : l.host_bytes) -= a.bytes; });
     unmap_memory((u8 *)p, a.bytes);
     return CUDA_SUCCESS;
@@ -187,7 +215,15 @@ static const allocation *find_memory(const void *p, size_t bytes) {
 
 bool is_memory(const void *p, size_t bytes) {
     const std::lock_guard<std::mutex> locked(all().lock);
-    return bytes == 0 || find_memory(p, bytes);
+    if (bytes == 0) return true;
+    const allocation *a = find_memory(p, bytes);
+    return a && (a->kind == PINNED || a->context == current_context());
+}
+
+bool is_foreign_memory(const void *p) {
+    const std::lock_guard<std::mutex> locked(all().lock);
+    const allocation *a = find_memory(p, 1);
+    return a && a->kind == DEVICE && a->context != current_context();
 }
 
 bool is_pinned(const void *p, size_t bytes) {
@@ -219,13 +255,17 @@ const char *wr_emulate_failed(void) {
     const std::lock_guard<std::mutex> locked(all().fail_lock);
     return all().failed;
 }
+void wr_emulate_each_call(void (*see)(void *context, const char *name, long n), void *context) {
+    const std::lock_guard<std::mutex> locked(all().fail_lock);
+    for (const auto &call : all().seen) see(context, call.first, call.second);
+}
 wr_emulate_live wr_emulate_live_now(void) {
     const std::lock_guard<std::mutex> locked(count.lock);
     return count.live;
 }
 void wr_emulate_memory(size_t bytes) {
     const std::lock_guard<std::mutex> locked(all().lock);
-    all().total = bytes;
+    for (CUctx_st &c : all().contexts) c.total = bytes;
 }
 long wr_emulate_launches(void) {
     const std::lock_guard<std::mutex> locked(count.lock);
@@ -246,6 +286,9 @@ static const struct {
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
      "too many resources requested for launch"},
@@ -277,39 +320,40 @@ CUresult cuInit(unsigned flags) {
 }
 CUresult cuDriverGetVersion(int *version) {
     ENTER_ANYWHERE;
-    *version = 13000;
+    *version = (int)setting("WR_EMULATE_VERSION", 13000);
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int *n) {
     ENTER_ANYWHERE;
-    *n = 1;
+    *n = n_devices();
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     ENTER_ANYWHERE;
-    *device = 0;
-    return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return is_device(ordinal) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
     ENTER_ANYWHERE;
     snprintf(name, (size_t)size, "emulated");
-    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     ENTER_ANYWHERE;
     memcpy(uuid->bytes, "weir emulated 00", 16);
-    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    uuid->bytes[15] = (char)('0' + device);
+    return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
     ENTER_ANYWHERE;
     const std::lock_guard<std::mutex> locked(all().lock);
-    *bytes = all().total;
-    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    if (is_device(device)) *bytes = all().contexts[device].total;
+    return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute what, CUdevice device) {
     ENTER_ANYWHERE;
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     switch (what) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = architecture() / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *out = architecture() % 10; break;
@@ -349,25 +393,25 @@ CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute what, CUdevice device
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     ENTER_ANYWHERE;
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     const std::lock_guard<std::mutex> locked(all().lock);
-    all().context.retained++;
+    *context = &all().contexts[device];
+    (*context)->retained++;
     counted([](wr_emulate_live &l) { l.contexts++; });
-    *context = &all().context;
     return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
     const CUresult injected = enter(__func__, GIVES_BACK);
     const std::lock_guard<std::mutex> locked(all().lock);
-    if (device != 0 || all().context.retained == 0)
+    if (!is_device(device) || all().contexts[device].retained == 0)
         return refuse(CUDA_ERROR_INVALID_CONTEXT, __func__, "released more often than retained");
-    all().context.retained--;
+    all().contexts[device].retained--;
     counted([](wr_emulate_live &l) { l.contexts--; });
     return injected;
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
     ENTER_ANYWHERE;
-    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuCtxSetCurrent(CUcontext context) {
     ENTER_ANYWHERE;
@@ -377,12 +421,12 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 CUresult cuCtxGetCurrent(CUcontext *context) {
     ENTER_ANYWHERE;
-    *context = current.empty() ? nullptr : current.back();
+    *context = current_context();
     return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent(CUcontext context) {
     ENTER_ANYWHERE;
-    if (context != &all().context || context->retained == 0)
+    if (!context || context->retained == 0)
         return refuse(CUDA_ERROR_INVALID_CONTEXT, __func__, "the context is not open");
     current.push_back(context);
     return CUDA_SUCCESS;
@@ -397,10 +441,37 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 
 /* ---- modules ---- */
 
+/* nvcc's images are containers of code, each for one kind of card; what others make is taken as it is. */
+static bool has_code(const void *image) {
+    struct {
+        u32 magic;
+        u16 version, head_bytes;
+        u64 bytes;
+    } outer;
+    struct {
+        u16 kind, version;
+        u32 head_bytes;
+        u64 bytes;
+        u32 more[3], architecture;
+    } code;
+    const u8 *p = (const u8 *)image;
+    memcpy(&outer, p, sizeof(outer));
+    if (outer.magic != 0xBA55ED50u) return true;
+    const u8 *end = p + outer.head_bytes + outer.bytes;
+    for (p += outer.head_bytes; p < end; p += code.head_bytes + code.bytes) {
+        memcpy(&code, p, sizeof(code));
+        const int built = (int)code.architecture;
+        if (built / 10 == architecture() / 10 && built <= architecture()) return true;
+    }
+    return false;
+}
+
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     ENTER(OTHER);
     if (!image) return CUDA_ERROR_INVALID_VALUE;
+    if (setting("WR_EMULATE_IMAGES", 0) && !has_code(image)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
     *module = new CUmod_st;
+    (*module)->context = current_context();
     counted([](wr_emulate_live &l) { l.modules++; });
     return CUDA_SUCCESS;
 }
@@ -417,7 +488,7 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
     if (!kernel) return CUDA_ERROR_NOT_FOUND;
     const std::lock_guard<std::mutex> locked(all().lock);
     std::unique_ptr<CUfunc_st> &f = module->functions[name];
-    if (!f) f.reset(new CUfunc_st{kernel, 48 << 10});
+    if (!f) f.reset(new CUfunc_st{module->context, kernel, 48 << 10});
     *out = f.get();
     return CUDA_SUCCESS;
 }
@@ -458,11 +529,11 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute what, int value) 
 
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total) {
     ENTER(OTHER);
-    globals &g = all();
-    const std::lock_guard<std::mutex> locked(g.lock);
-    const size_t used = g.device_used + idle_in_pools;
-    *total = g.total;
-    *free_bytes = used < g.total ? g.total - used : 0;
+    const std::lock_guard<std::mutex> locked(all().lock);
+    const CUcontext c = current_context();
+    const size_t used = c->used + c->idle;
+    *total = c->total;
+    *free_bytes = used < c->total ? c->total - used : 0;
     return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
@@ -493,7 +564,9 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
     ENTER(OTHER);
     if (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return refuse(CUDA_ERROR_INVALID_VALUE, __func__, "only pinned memory of the device");
+    if (!is_device(props->location.id)) return CUDA_ERROR_INVALID_DEVICE;
     *pool = new CUmemPoolHandle_st();
+    (*pool)->context = &all().contexts[props->location.id];
     counted([](wr_emulate_live &l) { l.pools++; });
     return CUDA_SUCCESS;
 }
@@ -504,7 +577,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     {
         const std::lock_guard<std::mutex> locked(all().lock);
         if (pool->used) refuse(CUDA_SUCCESS, __func__, "%zu bytes are still in use", pool->used);
-        idle_in_pools -= pool->reserved - pool->used;
+        pool->context->idle -= pool->reserved - pool->used;
         for (auto &m : all().memory)
             if (m.second.pool == pool) m.second.pool = nullptr;
     }
@@ -514,16 +587,19 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
     ENTER_ANYWHERE;
-    static CUmemPoolHandle_st fallback;
-    *pool = &fallback;
-    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    static CUmemPoolHandle_st fallback[MAX_DEVICES];
+    if (is_device(device)) {
+        *pool = &fallback[device];
+        (*pool)->context = &all().contexts[device];
+    }
+    return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t least) {
     ENTER(OTHER);
     const std::lock_guard<std::mutex> locked(all().lock);
     const size_t keep = pool->used > least ? pool->used : least;
     if (pool->reserved > keep) {
-        idle_in_pools -= pool->reserved - keep;
+        pool->context->idle -= pool->reserved - keep;
         pool->reserved = keep;
     }
     return CUDA_SUCCESS;
@@ -554,7 +630,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute what, void
 }
 /* Frees given to the stream before count as done. */
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     if (!pool) return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = allocate(__func__, bytes, DEVICE, pool, (void **)out);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
@@ -562,7 +638,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     return allocate(__func__, bytes, DEVICE, pool, (void **)out);
 }
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     CUresult result = allocate(__func__, bytes, DEVICE, nullptr, (void **)out);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
     drain(stream_of(stream));
@@ -590,7 +666,7 @@ static CUresult check_range(const char *name, CUdeviceptr p, size_t bytes) {
     } while (0)
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     CHECK(to, bytes);
     if (is_pinned(from, bytes)) {
         submit(stream_of(stream), [=] { memcpy((void *)to, from, bytes); });
@@ -601,21 +677,22 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstr
     return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     CHECK(from, bytes);
     submit(stream_of(stream), [=] { memcpy(to, (void *)from, bytes); });
-    if (!is_pinned(to, bytes)) drain(stream_of(stream));
-    return CUDA_SUCCESS;
+    if (is_pinned(to, bytes)) return CUDA_SUCCESS;
+    drain(stream_of(stream));
+    return standing();
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     CHECK(to, bytes);
     CHECK(from, bytes);
     submit(stream_of(stream), [=] { memmove((void *)to, (void *)from, bytes); });
     return CUDA_SUCCESS;
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, stream);
     CHECK(to, bytes);
     submit(stream_of(stream), [=] { memset((void *)to, value, bytes); });
     return CUDA_SUCCESS;

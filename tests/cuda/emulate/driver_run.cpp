@@ -94,10 +94,21 @@ bool takes_words(CUfunction f) {
     return strncmp(f->kernel->name, start, sizeof(start) - 1) == 0;
 }
 
+/* Pointers lie at multiples of 8 bytes in a struct. */
+static bool points_elsewhere(const std::vector<unsigned char> &params) {
+    for (size_t at = 0; n_devices() > 1 && at + sizeof(void *) <= params.size(); at += sizeof(void *)) {
+        const void *p;
+        memcpy(&p, params.data() + at, sizeof(p));
+        if (is_foreign_memory(p)) return true;
+    }
+    return false;
+}
+
 CUresult make_launch(launch *out, CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                      void **params, void **extra) {
     const char *name = f && f->kernel ? f->kernel->name : "?";
     if (!f || !f->kernel) return refuse(CUDA_ERROR_INVALID_HANDLE, "launch", "no function");
+    if (is_foreign(f->context, name, "a kernel")) return CUDA_ERROR_INVALID_HANDLE;
     if (!params || !params[0] || extra) return refuse(CUDA_ERROR_INVALID_VALUE, name, "its parameters are missing");
     if (grid[0] == 0 || grid[0] > 0x7FFFFFFF || grid[1] != 1 || grid[2] != 1)
         return refuse(CUDA_ERROR_INVALID_VALUE, name, "a grid of %u x %u x %u", grid[0], grid[1], grid[2]);
@@ -115,11 +126,14 @@ CUresult make_launch(launch *out, CUfunction f, const unsigned grid[3], const un
         const unsigned char *bytes = (const unsigned char *)params[i];
         out->params.insert(out->params.end(), bytes, bytes + one);
     }
-    return CUDA_SUCCESS;
+    return points_elsewhere(out->params)
+               ? refuse(CUDA_ERROR_INVALID_VALUE, name, "a parameter is memory of another card")
+               : CUDA_SUCCESS;
 }
 
 CUresult set_cluster(launch *l, const CUlaunchAttributeValue &v) {
     const unsigned n = v.clusterDim.x;
+    if (architecture() < 90) return refuse(CUDA_ERROR_NOT_SUPPORTED, l->f->kernel->name, "clusters, on an older card");
     if (n == 0 || n > 8 || v.clusterDim.y != 1 || v.clusterDim.z != 1 || l->blocks % n)
         return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, l->f->kernel->name, "%u blocks in clusters of %u x %u x %u",
                       l->blocks, n, v.clusterDim.y, v.clusterDim.z);
@@ -127,7 +141,10 @@ CUresult set_cluster(launch *l, const CUlaunchAttributeValue &v) {
     return CUDA_SUCCESS;
 }
 
+/* On a lost card nothing runs. */
 void launch::run(void (*before)(void *), void *before_argument) const {
+    if (strcmp(f->kernel->name, "selftest_custom_wild") == 0) f->context->lost = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (f->context->lost != CUDA_SUCCESS) return;
     {
         const std::lock_guard<std::mutex> locked(count.lock);
         count.launches++;
@@ -187,6 +204,8 @@ CUresult add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, con
             if (type != CU_GRAPH_NODE_TYPE_KERNEL || after[i]->type != CU_GRAPH_NODE_TYPE_KERNEL ||
                 edges[i].from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC)
                 return refuse(CUDA_ERROR_INVALID_VALUE, "graph", "a programmatic edge is from a kernel to a kernel");
+            if (architecture() < 90)
+                return refuse(CUDA_ERROR_NOT_SUPPORTED, "graph", "a programmatic edge, on an older card");
             made->programmatic = n == 1;
         }
     }
@@ -227,6 +246,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph graph) {
     std::unique_ptr<CUgraphExec_st> exec(new CUgraphExec_st);
     const CUresult result = sort_nodes(graph, exec.get());
     if (result != CUDA_SUCCESS) return result;
+    exec->context = current_context();
     *out = exec.release();
     counted([](wr_emulate_live &l) { l.execs++; });
     return CUDA_SUCCESS;
@@ -266,6 +286,7 @@ extern "C" {
 CUresult cuStreamCreate(CUstream *out, unsigned) {
     ENTER(OTHER);
     *out = new CUstream_st;
+    (*out)->context = current_context();
     const std::lock_guard<std::mutex> locked(streams().lock);
     streams().open.insert(*out);
     counted([](wr_emulate_live &l) { l.streams++; });
@@ -290,18 +311,18 @@ CUresult cuStreamDestroy(CUstream s) {
     return injected;
 }
 CUresult cuStreamSynchronize(CUstream s) {
-    ENTER(WAITS);
+    ENTER_STREAM(WAITS, s);
     drain(stream_of(s));
-    return CUDA_SUCCESS;
+    return standing();
 }
 CUresult cuStreamQuery(CUstream s) {
-    ENTER(WAITS);
+    ENTER_STREAM(WAITS, s);
     s = stream_of(s);
     const std::lock_guard<std::mutex> locked(s->lock);
-    return s->queue.empty() && !s->busy ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return s->queue.empty() && !s->busy ? standing() : CUDA_ERROR_NOT_READY;
 }
 CUresult cuLaunchHostFunc(CUstream s, CUhostFn f, void *data) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, s);
     submit(stream_of(s), [=] { f(data); });
     return CUDA_SUCCESS;
 }
@@ -311,6 +332,7 @@ CUresult cuLaunchHostFunc(CUstream s, CUhostFn f, void *data) {
 CUresult cuEventCreate(CUevent *out, unsigned) {
     ENTER(OTHER);
     *out = new CUevent_st;
+    (*out)->context = current_context();
     counted([](wr_emulate_live &l) { l.events++; });
     return CUDA_SUCCESS;
 }
@@ -327,7 +349,8 @@ static std::shared_ptr<CUevent_st::record> latest_of(CUevent e) {
     return e->latest;
 }
 CUresult cuEventRecord(CUevent e, CUstream s) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, s);
+    if (is_foreign(e->context, __func__, "an event")) return CUDA_ERROR_INVALID_HANDLE;
     auto r = std::make_shared<CUevent_st::record>();
     {
         const std::lock_guard<std::mutex> locked(e->lock);
@@ -350,15 +373,15 @@ CUresult cuEventQuery(CUevent e) {
     const auto r = latest_of(e);
     if (!r) return CUDA_SUCCESS;
     const std::lock_guard<std::mutex> locked(r->lock);
-    return r->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return r->reached ? standing() : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent e) {
     ENTER(WAITS);
     if (const auto r = latest_of(e)) r->wait();
-    return CUDA_SUCCESS;
+    return standing();
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
-    ENTER(OTHER);
+    ENTER_STREAM(OTHER, s);
     if (const auto r = latest_of(e)) submit(stream_of(s), [r] { r->wait(); });
     return CUDA_SUCCESS;
 }
@@ -373,13 +396,16 @@ CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) { return cuEven
 /* ---- launches ---- */
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
-    ENTER(WAITS);
+    ENTER_STREAM(WAITS, c->hStream);
     const unsigned grid[] = {c->gridDimX, c->gridDimY, c->gridDimZ},
                    block[] = {c->blockDimX, c->blockDimY, c->blockDimZ};
     launch l;
     CUresult result = make_launch(&l, f, grid, block, c->sharedMemBytes, params, extra);
-    for (unsigned i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
+    for (unsigned i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++) {
         if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) result = set_cluster(&l, c->attrs[i].value);
+        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && architecture() < 90)
+            result = refuse(CUDA_ERROR_NOT_SUPPORTED, __func__, "an early launch, on an older card");
+    }
     if (result != CUDA_SUCCESS) return result;
     submit(stream_of(c->hStream), [l] { l.run(); });
     return CUDA_SUCCESS;
@@ -455,7 +481,8 @@ CUresult cuGraphUpload(CUgraphExec, CUstream) {
     return CUDA_SUCCESS;
 }
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream s) {
-    ENTER(WAITS);
+    ENTER_STREAM(WAITS, s);
+    if (is_foreign(exec->context, __func__, "a graph")) return CUDA_ERROR_INVALID_HANDLE;
     submit(stream_of(s), [exec] { run_graph(exec); });
     return CUDA_SUCCESS;
 }

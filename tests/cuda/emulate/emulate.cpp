@@ -563,9 +563,16 @@ void meet_nothing(engine *, u32, u32, int, void **) {}
 
 } // namespace
 
+void need_sm_90(const char *what, int line) {
+    static const char *const text = getenv("WR_EMULATE_ARCH");
+    static const bool has = !text || !*text || atoi(text) == 90;
+    if (!has) wr_emu_fail(line, "%s on an sm_%s card, which has no such instruction", what, text);
+}
+
 } // namespace emu
 
 void wr_emu_cluster_arrive(int line) {
+    need_sm_90("wr_cluster_arrive", line);
     engine *e = here;
     thread *t = e->now;
     warp_meet_aligned(WR_EMU_CLUSTER_ARRIVE, nullptr, line, meet_nothing);

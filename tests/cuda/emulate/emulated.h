@@ -18,6 +18,8 @@ void wr_emulate_fail_nth(long n);
 long wr_emulate_calls(void);
 /* The name of the function that failed; NULL: it was not reached. */
 const char *wr_emulate_failed(void);
+/* Calls since the process began of each function that was called, by its name as "cuMemAlloc_v2". */
+void wr_emulate_each_call(void (*see)(void *context, const char *name, long n), void *context);
 
 /* What is open at the moment. */
 typedef struct wr_emulate_live {
@@ -25,7 +27,7 @@ typedef struct wr_emulate_live {
     int allocations, contexts, modules, streams, events, pools, graphs, execs;
 } wr_emulate_live;
 wr_emulate_live wr_emulate_live_now(void);
-/* Device memory of the card; 4 GiB at first. */
+/* Device memory of each card; 4 GiB at first. */
 void wr_emulate_memory(size_t bytes);
 /* Kernel launches so far, those of graphs among them. */
 long wr_emulate_launches(void);

@@ -146,6 +146,9 @@ void shared_end_block(engine *e);
 bool bulk_deliver(engine *e); /* the oldest copy lands; false: there was none */
 std::string mbarrier_state(engine *e, u32 address);
 void block_barrier_check(engine *e);
+/* Stops the program on a card (WR_EMULATE_ARCH) without what stands inside WR_HAS_WGMMA. Not for bulk copies: in their
+ * place the kernels for older cards have others, inside the same function, which the emulation does not have. */
+void need_sm_90(const char *what, int line);
 
 /* tensor.cpp */
 void tensor_begin_block(engine *e);

@@ -406,3 +406,7 @@ WR_KERNEL(selftest_custom_axpy, selftest_axpy_params, 1024, 1) {
     wr_grid_wait();
     if (i < p.n) p.out[i] = r;
 }
+
+/* Stands for a user's kernel that writes where nobody's memory is: the driver knows it by its name and does not run it.
+ */
+WR_KERNEL(selftest_custom_wild, selftest_axpy_params, 1024, 1) { wr_grid_wait(); }

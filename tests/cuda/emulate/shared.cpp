@@ -270,6 +270,7 @@ void wr_emu_bulk_copy(u32 to, const void *from, u32 bytes, u32 bar, int line) {
 }
 
 void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line) {
+    need_sm_90("wr_bulk_store", line);
     if (bytes == 0 || bytes % 16) wr_emu_fail(line, "wr_bulk_store of %u bytes, no multiple of 16", bytes);
     if ((uintptr_t)to % 16) wr_emu_fail(line, "wr_bulk_store to %p, which is not 16-byte aligned", to);
     memcpy(to, shared_at(from, bytes, 16, "wr_bulk_store", line), bytes);
@@ -280,6 +281,7 @@ void wr_emu_bulk_store(void *to, u32 from, u32 bytes, int line) {
 enum { CLUSTER_SHIFT = 24 };
 
 u32 wr_emu_cluster_smem(u32 address, u32 rank, int line) {
+    need_sm_90("wr_cluster_smem", line);
     shared_at(address, 1, 1, "wr_cluster_smem", line);
     if (rank >= here->of->blocks.size()) wr_emu_fail(line, "wr_cluster_smem of block %u of the cluster", rank);
     return address | (rank + 1) << CLUSTER_SHIFT;

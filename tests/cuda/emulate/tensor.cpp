@@ -338,7 +338,10 @@ void wr_emu_wgmma(int n, float *d, const u32 *a, u64 a_desc, u64 b_desc, bool b_
     warp_meet_aligned(WR_EMU_WGMMA, &m, line, meet_wgmma);
 }
 
-void wr_emu_warpgroup(wr_emu_op op, int n, int line) { warp_meet_aligned(op, &n, line, meet_warpgroup); }
+void wr_emu_warpgroup(wr_emu_op op, int n, int line) {
+    need_sm_90(op_name(op), line);
+    warp_meet_aligned(op, &n, line, meet_warpgroup);
+}
 
 /* Exact product, then one rounding: the sum is rounded to odd in double and in float, which keeps enough for the last
  * step to be right (the formats have 53, 24 and 8 bits). */

@@ -313,7 +313,113 @@ static void test_the_nth_call_fails_once(void **state) {
     OK(cuMemFree(b));
 }
 
+static long n_seen;
+static void see(void *name, const char *called, long n) {
+    if (!strcmp(name, called)) n_seen = n;
+}
+static long calls_of(char *name) {
+    n_seen = 0;
+    wr_emulate_each_call(see, name);
+    return n_seen;
+}
+
+static void test_calls_are_counted_by_name(void **state) {
+    (void)state;
+    CUevent e;
+    const long before = calls_of("cuEventCreate"), others = calls_of("cuStreamCreate");
+    OK(cuEventCreate(&e, 0));
+    OK(cuEventDestroy(e));
+    assert_int_equal(calls_of("cuEventCreate") - before, 1);
+    assert_int_equal(calls_of("cuStreamCreate") - others, 0);
+}
+
+/* An image as nvcc makes it, with code for one kind of card. */
+static CUresult load_image_of(uint32_t architecture) {
+    struct {
+        uint32_t magic;
+        uint16_t version, head_bytes;
+        uint64_t bytes;
+        uint16_t kind, code_version;
+        uint32_t code_head_bytes;
+        uint64_t code_bytes;
+        uint32_t more[3], architecture;
+        char code[16];
+    } image = {0xBA55ED50, 1, 16, 48, 2, 1, 32, 16, {0}, architecture, ""};
+    CUmodule m;
+    const CUresult result = cuModuleLoadData(&m, &image);
+    if (result == CUDA_SUCCESS) OK(cuModuleUnload(m));
+    return result;
+}
+
+static void test_an_image_for_other_cards_is_refused_where_that_was_asked_for(void **state) {
+    (void)state;
+    OK(load_image_of(80));
+    setenv("WR_EMULATE_IMAGES", "1", 1);
+    OK(load_image_of(90));
+    assert_int_equal(load_image_of(80), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    assert_int_equal(load_image_of(100), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    unsetenv("WR_EMULATE_IMAGES");
+}
+
+static CUresult launch_over(CUfunction f, CUstream s, CUdeviceptr x, CUdeviceptr out) {
+    const double a = 2;
+    const int64_t n = 8;
+    void *params[] = {&x, &x, &out, (void *)&a, (void *)&n};
+    CUlaunchConfig c = {1, 1, 1, 32, 1, 1, 0, s, NULL, 0};
+    return cuLaunchKernelEx(&c, f, params, NULL);
+}
+
+/* On the second card; what is made on one is nothing to the other, and a fault is its own. */
+static void test_two_cards_are_apart_and_one_is_lost_alone(void **state) {
+    (void)state;
+    CUcontext second;
+    CUstream other;
+    CUmodule m;
+    CUfunction wild, axpy, first_axpy;
+    CUdeviceptr here, there;
+    CUdevice device;
+    float host[8];
+    size_t free_bytes, total;
+    int n;
+    OK(cuDeviceGetCount(&n));
+    assert_int_equal(n, 2);
+    assert_int_equal(cuDeviceGet(&device, 2), CUDA_ERROR_INVALID_DEVICE);
+    OK(cuMemAlloc(&here, 1000));
+    OK(cuModuleGetFunction(&first_axpy, module, "selftest_custom_axpy"));
+    OK(cuDevicePrimaryCtxRetain(&second, 1));
+    OK(cuCtxPushCurrent(second));
+    OK(cuMemGetInfo(&free_bytes, &total));
+    assert_int_equal(free_bytes, total); /* none of the first card's */
+    OK(cuMemAlloc(&there, 1000));
+    OK(cuStreamCreate(&other, 0));
+    OK(cuModuleLoadData(&m, "image"));
+    OK(cuModuleGetFunction(&axpy, m, "selftest_custom_axpy"));
+    OK(cuModuleGetFunction(&wild, m, "selftest_custom_wild"));
+    assert_int_equal(cuMemsetD8Async(there, 0, 32, stream), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuMemsetD8Async(here, 0, 32, other), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(launch_over(first_axpy, other, there, there), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(launch_over(axpy, other, here, there), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemsetD8Async(there, 0, 1000, other));
+    OK(launch_over(axpy, other, there, there + 512));
+    OK(launch_over(wild, other, there, there)); /* the fault comes out later */
+    assert_int_equal(cuStreamSynchronize(other), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(launch_over(axpy, other, there, there), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemGetInfo(&free_bytes, &total), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemFree(there), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuStreamDestroy(other), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuModuleUnload(m), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuCtxPopCurrent(NULL));
+    OK(cuDevicePrimaryCtxRelease(1));
+    OK(cuMemsetD8Async(here, 0, 1000, stream));
+    OK(launch_over(first_axpy, stream, here, here + 512));
+    OK(cuMemcpyDtoHAsync(host, here + 512, sizeof(host), stream));
+    OK(cuStreamSynchronize(stream));
+    for (int i = 0; i < 8; i++) assert_true(host[i] == 0);
+    OK(cuMemFree(here));
+}
+
 int main(void) {
+    setenv("WR_EMULATE_DEVICES", "2", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fresh_memory_is_nan_and_copies_stay_inside),
         cmocka_unit_test(test_memory_ends_and_pools_give_back_when_trimmed),
@@ -324,6 +430,9 @@ int main(void) {
         cmocka_unit_test(test_clusters_are_an_attribute_of_launches_and_of_nodes),
         cmocka_unit_test(test_events_are_passed_once_the_work_before_them_is_done),
         cmocka_unit_test(test_the_nth_call_fails_once),
+        cmocka_unit_test(test_calls_are_counted_by_name),
+        cmocka_unit_test(test_an_image_for_other_cards_is_refused_where_that_was_asked_for),
+        cmocka_unit_test(test_two_cards_are_apart_and_one_is_lost_alone),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
