@@ -227,7 +227,8 @@ static void bench_attention(weir_device *device, const char *name, int64_t batch
         outputs[i] = wr_paged_attention(
             wr_leaf(g, WEIR_DTYPE_BF16, 3, (int64_t[]){rows, heads, width}, NULL, 0, q[i / n_copies]),
             wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, k[i % n_copies]),
-            wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, v[i % n_copies]), blocks, row_seq, row_pos, NULL, &args);
+            wr_leaf(g, WEIR_DTYPE_BF16, 4, shape, NULL, 0, v[i % n_copies]), blocks, row_seq, row_pos, NULL, NULL,
+            &args);
     }
     bench_timing t = bench_outputs(outputs, n_calls, WR_OP_PAGED_ATTENTION, false);
     double pairs = (double)n_tokens * (double)(n_keys - n_tokens) + (double)n_tokens * (double)(n_tokens + 1) / 2;

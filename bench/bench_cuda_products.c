@@ -387,7 +387,7 @@ static weir_array *make_paged(op_bench *b, weir_graph *g, const op_case *c, int 
     args.value_dim = p->e;
     weir_array *q = op_input(b, g, BF16, 3, (int64_t[]){p->batch * p->tokens, heads, p->d});
     weir_array *k = op_input(b, g, c->dtype, 4, k_shape), *v = op_input(b, g, c->dtype, 4, v_shape);
-    return wr_paged_attention(q, k, v, p->table, p->seq, p->pos, NULL, &args);
+    return wr_paged_attention(q, k, v, p->table, p->seq, p->pos, NULL, NULL, &args);
 }
 
 static void paged(op_bench *b, paged_case p, weir_dtype dtype) {

@@ -131,11 +131,12 @@ weir_array *wr_embedding(weir_array *ids, const wr_linear_args *args, weir_array
 weir_array *wr_store(weir_array *state, weir_array *x);
 /* array/sample.h; counts may be NULL. */
 weir_array *wr_sample_tokens(weir_array *logits, weir_array *rows, weir_array *counts, int n_top);
-/* tiled: the pages are (array/kv.h). */
+/* tiled: the pages are (array/kv.h). mask, sinks: NULL or as op.h has them; of the mask's axes [T, H, N] those in front
+ * may be missing, which is as 1. */
 weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_table, weir_array *row_seq,
                         weir_array *row_pos, bool tiled);
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,
-                               weir_array *row_seq, weir_array *row_pos, weir_array *sinks,
+                               weir_array *row_seq, weir_array *row_pos, weir_array *mask, weir_array *sinks,
                                const wr_attention_args *args);
 /* Rotary frequencies and the factor on cos and sin of any published scaling, in double. options->dims 0: head_dim.
  * Errors: ARGUMENT with the offending value. */

@@ -187,6 +187,13 @@ weir_status wr_infer_kv_append(weir_array *out, weir_error *err) {
     return like(out, out->in[0]);
 }
 
+/* Axes of 1 are one row, or head, for all; the keys' axis never is. */
+static bool is_paged_mask(const weir_array *mask, const weir_array *q) {
+    bool good = mask->n_dims == 3 && (mask->dtype == WEIR_DTYPE_BOOL || wr_is_float(mask->dtype));
+    for (int i = 0; good && i < 2; i++) good = mask->shape[i] == q->shape[i] || mask->shape[i] == 1;
+    return good;
+}
+
 weir_status wr_infer_paged_attention(weir_array *out, weir_error *err) {
     const wr_attention_args *args = out->args;
     const weir_array *q = out->in[0], *k = out->in[1], *v = out->in[2];
@@ -202,15 +209,18 @@ weir_status wr_infer_paged_attention(weir_array *out, weir_error *err) {
                        wr_describe(q).s, wr_describe(k).s, wr_describe(v).s, args->tiled, WR_KV_TILE,
                        (long long)args->value_dim, WR_KV_TILE);
     WR_TRY(check_rows(out, 3, q->shape[0], err));
-    if (args->has_mask || out->n_in != 6 + args->has_sinks + args->has_rope ||
-        (args->has_rope && !is_rope_table(out->in[6 + args->has_sinks], q)))
+    int sinks = 6 + args->has_mask, rope = sinks + args->has_sinks;
+    if (out->n_in != rope + args->has_rope || (args->has_rope && !is_rope_table(out->in[rope], q)))
         return WR_FAIL(err, WEIR_E_ARGUMENT,
-                       "paged_attention: %d inputs do not fit sinks %d and rope %d (f32 [T, 2, half]); masks are not "
-                       "possible",
-                       out->n_in, args->has_sinks, args->has_rope);
-    if (args->has_sinks && (!is(out->in[6], WEIR_DTYPE_F32, 1) || out->in[6]->shape[0] != q->shape[1]))
-        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: sinks %s must be f32 [%lld]", wr_describe(out->in[6]).s,
-                       (long long)q->shape[1]);
+                       "paged_attention: %d inputs do not fit mask %d, sinks %d and rope %d (f32 [T, 2, half])",
+                       out->n_in, args->has_mask, args->has_sinks, args->has_rope);
+    if (args->has_mask && !is_paged_mask(out->in[6], q))
+        return WR_FAIL(err, WEIR_E_ARGUMENT,
+                       "paged_attention: mask %s must be bool or float [%lld or 1, %lld or 1, keys] for q %s",
+                       wr_describe(out->in[6]).s, (long long)q->shape[0], (long long)q->shape[1], wr_describe(q).s);
+    if (args->has_sinks && (!is(out->in[sinks], WEIR_DTYPE_F32, 1) || out->in[sinks]->shape[0] != q->shape[1]))
+        return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: sinks %s must be f32 [%lld]",
+                       wr_describe(out->in[sinks]).s, (long long)q->shape[1]);
     if (args->window < 0)
         return WR_FAIL(err, WEIR_E_ARGUMENT, "paged_attention: window is %lld; 0 means none", (long long)args->window);
     like(out, q);

@@ -133,10 +133,15 @@ typedef struct wr_rope_args {
  * [B,H,L,S]), sinks? f32 [H]; H multiple of G; causal: query l sees keys 0 .. l + S - L. y [B,H,L,E], dtype of q.
  * A query that sees nothing gives 0.
  * PAGED_ATTENTION: in0 q [T,H,D]; in1, in2 k and v pages [P, page, G, C] (array/kv.h) of D and E columns a head; in3
- * block_table i32 [S, max_pages]; in4 row_seq i32 [T] (-1: padding row, gives 0); in5 row_pos i32 [T]; in6 sinks? f32
- * [H]; then rope? f32 [T, 2, half], a table by which q is rotated first, as by ROPE (then q may be strided). Row t sees
- * the keys at absolute positions max(0, pos - window + 1) .. pos of its sequence (window 0: all); position p lies at
- * place p % page of page block_table[seq][p / page]. y [T,H,E]. softcap c > 0: scores become c * tanh(score / c). */
+ * block_table i32 [S, max_pages]; in4 row_seq i32 [T] (-1: padding row, gives 0); in5 row_pos i32 [T]; then mask?,
+ * sinks? f32 [H], rope? f32 [T, 2, half], a table by which q is rotated first, as by ROPE (then q may be strided). Row
+ * t sees the keys at absolute positions max(0, pos - window + 1) .. pos of its sequence (window 0: all), whatever
+ * `causal` says; position p lies at place p % page of page block_table[seq][p / page]. y [T,H,E], 0 where a row sees
+ * nothing. softcap c > 0: scores become c * tanh(score / c). Its mask, bool (true: attend) or float (added to the
+ * score, after the softcap; -inf hides the key), is [T or 1, H or 1, N]: entry [t, h, p] is for row t, head h and the
+ * key at position p of the row's sequence. It only takes away from what the row sees: keys after pos or before the
+ * window stay unseen, and so do keys at N and later. One that is true, or 0, for all that a row sees changes no bit of
+ * y. */
 typedef struct wr_attention_args {
     float scale, softcap;
     bool causal;

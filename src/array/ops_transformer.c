@@ -146,21 +146,30 @@ weir_array *wr_kv_write(weir_array *pages, weir_array *x, weir_array *block_tabl
 }
 
 weir_array *wr_paged_attention(weir_array *q, weir_array *k_pages, weir_array *v_pages, weir_array *block_table,
-                               weir_array *row_seq, weir_array *row_pos, weir_array *sinks,
+                               weir_array *row_seq, weir_array *row_pos, weir_array *mask, weir_array *sinks,
                                const wr_attention_args *args) {
-    weir_array *in[7] = {q, k_pages, v_pages, block_table, row_seq, row_pos, sinks}, *poisoned;
-    weir_graph *g = wr_inputs_graph("paged_attention", in, 7, 6, &poisoned);
+    weir_array *in[8] = {q, k_pages, v_pages, block_table, row_seq, row_pos, mask, sinks}, *poisoned;
+    weir_graph *g = wr_inputs_graph("paged_attention", in, 8, 6, &poisoned);
     if (!g) return poisoned;
     wr_attention_args clean;
     memset(&clean, 0, sizeof clean);
     clean.scale = args->scale;
     clean.softcap = args->softcap;
     clean.causal = args->causal;
+    clean.has_mask = mask != NULL;
     clean.has_sinks = sinks != NULL;
     clean.window = args->window;
     clean.tiled = args->tiled;
     clean.value_dim = args->value_dim;
-    return wr_node(g, WR_OP_PAGED_ATTENTION, in, sinks ? 7 : 6, &clean);
+    int n = 6;
+    if (mask) {
+        int64_t shape[3] = {1, 1, 1};
+        int missing = 3 - mask->n_dims;
+        for (int i = 0; i < mask->n_dims && missing > 0; i++) shape[missing + i] = mask->shape[i];
+        in[n++] = missing > 0 && mask->n_dims > 0 ? weir_reshape(mask, 3, shape) : mask;
+    }
+    if (sinks) in[n++] = sinks;
+    return wr_node(g, WR_OP_PAGED_ATTENTION, in, n, &clean);
 }
 
 /* ---- convolution ---- */

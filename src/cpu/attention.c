@@ -8,7 +8,8 @@
  *   - blocks of 64 keys at fixed positions, online softmax, f32; the sum of weights of a block: chains over its
  *     vectors, then the tree of lanes; P V: a chain over the keys in order;
  *   - spans (256 keys, 1024 from position 4096 on): each begins anew and is merged into the total in order, always.
- * Keys outside a row's range are not read for it: one token reads exactly its range, a tile the union of its rows.
+ * Keys outside a row's range are not read for it: one token reads exactly its range, a tile the union of its rows. Keys
+ * that a mask hides are read, but nothing of them comes into the row; a mask that hides none and adds 0 changes no bit.
  *
  * Work: 2 (D + E) operations a row and key; bytes: (D + E) * size of an element of K and V a key and KV head, once
  * for all heads of the group in the one-token tier, once for a tile of 48 rows (24 from width 128 on) in the other.
@@ -46,11 +47,12 @@ static bool is_i32(const wr_tensor *t) { return t->dtype == WEIR_DTYPE_I32; }
 static bool paged_fits(const wr_step *step) {
     const wr_tensor *in = step->in;
     const wr_attention_args *args = step->args;
+    if (args->has_mask && !is_float_dtype(in[6].dtype) && in[6].dtype != WEIR_DTYPE_BOOL) return false;
     return !args->tiled && !args->has_rope && is_float_dtype(in[0].dtype) && step->out.dtype == in[0].dtype &&
            is_float_dtype(in[1].dtype) && is_float_dtype(in[2].dtype) && is_i32(&in[3]) && is_i32(&in[4]) &&
            is_i32(&in[5]) && in[1].shape[1] % SEGMENT == 0 && in[0].shape[2] <= 512 && in[2].shape[3] <= 512 &&
            in[1].shape[2] > 0 && in[0].shape[1] % in[1].shape[2] == 0 &&
-           (!args->has_sinks || in[6].dtype == WEIR_DTYPE_F32);
+           (!args->has_sinks || in[6 + args->has_mask].dtype == WEIR_DTYPE_F32);
 }
 
 static bool plain_fits(const wr_step *step) {

@@ -2,6 +2,8 @@
  *
  * Names: L = VF_N lanes; D padded to a multiple of L is dp, E likewise ep. "Rows" are query rows of one KV head:
  * tokens times the heads of its group. Scores are kept in units of log2, so that a weight is one exp2. */
+#include <float.h>
+
 #include "cpu/attention.h"
 #include "cpu/vec_math.h"
 
@@ -47,9 +49,9 @@ VF_INLINE void ask_for(const ahead *a, int64_t p, int n) {
 typedef struct call {
     int64_t d, e, dp, ep;
     weir_dtype q_dtype;
-    float q_scale; /* on q; with a softcap to score / c, else to log2 units */
-    float cap;     /* 0 or c * log2 e */
-    bool has_mask, mask_bool;
+    float q_scale;            /* on q; with a softcap to score / c, else to log2 units */
+    float cap;                /* 0 or c * log2 e */
+    bool has_mask, mask_bool; /* a row may have a mask */
     weir_dtype mask_dtype;
     int64_t mask_stride; /* elements from key to key */
 } call;
@@ -98,6 +100,22 @@ static void stage_keys(source *s, float *stage, int64_t k0, int64_t k1, int64_t 
         for (int64_t i = n; i < np; i++) to[i] = 0;
     }
     *s = (source){.base = (const char *)stage, .key_bytes = np * 4, .first = k0, .dtype = WEIR_DTYPE_F32};
+}
+
+/* What a row's mask adds to the score of key p, in units of log2; -inf, and only then, hides the key. */
+static inline float mask_at(const call *c, const row *r, int64_t p) {
+    if (c->mask_bool) return ((const uint8_t *)r->mask)[p * c->mask_stride] ? 0 : -INFINITY;
+    float x = f32_load_as(r->mask, p * c->mask_stride, c->mask_dtype), scaled = x * VF_LOG2_E;
+    return scaled == -INFINITY && x != -INFINITY ? -FLT_MAX : scaled;
+}
+
+/* The next keys, one behind the other, that the row sees from *from on and before `to`; false: there are none. */
+static bool next_seen(const call *c, const row *r, int64_t *from, int64_t *until, int64_t to) {
+    if (*from < r->lo) *from = r->lo;
+    if (to > r->hi) to = r->hi;
+    while (*from < to && r->mask && mask_at(c, r, *from) == -INFINITY) ++*from;
+    for (*until = *from; *until < to && !(r->mask && mask_at(c, r, *until) == -INFINITY);) ++*until;
+    return *from < *until;
 }
 
 /* ---- one token: the heads of the group share each load of K and V ---- */
@@ -202,15 +220,30 @@ static void token_qk(source src, work *w, const call *c, int64_t block, int64_t 
         scores_F32(&src, w->q, c->dp, w->s, block, k0, k1, next, m);
 }
 
+static void token_pv_of(const source *src, const float *p, float *o, const call *c, int64_t block, int64_t k0,
+                        int64_t k1, const ahead *next, int64_t m) {
+    if (src->dtype == WEIR_DTYPE_F16)
+        values_F16(src, p, o, c->ep, block, k0, k1, next, m);
+    else if (src->dtype == WEIR_DTYPE_BF16)
+        values_BF16(src, p, o, c->ep, block, k0, k1, next, m);
+    else
+        values_F32(src, p, o, c->ep, block, k0, k1, next, m);
+}
+
 static void token_pv(source src, work *w, const call *c, int64_t block, int64_t k0, int64_t k1, const ahead *next,
                      int64_t m) {
     if (c->e % VF_N) stage_keys(&src, w->stage, k0, k1, c->e, c->ep);
-    if (src.dtype == WEIR_DTYPE_F16)
-        values_F16(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
-    else if (src.dtype == WEIR_DTYPE_BF16)
-        values_BF16(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
-    else
-        values_F32(&src, w->s, w->o, c->ep, block, k0, k1, next, m);
+    if (!c->has_mask) {
+        token_pv_of(&src, w->s, w->o, c, block, k0, k1, next, m);
+        return;
+    }
+    /* A weight of 0 times infinity would reach a row that does not see that key, so heads go together only where they
+     * share a row of the mask. */
+    for (int64_t r = 0, n; r < m; r += n) {
+        for (n = 1; r + n < m && w->rows[r + n].mask == w->rows[r].mask;) n++;
+        for (int64_t from = k0, until; next_seen(c, &w->rows[r], &from, &until, k1); from = until)
+            token_pv_of(&src, w->s + r * BLOCK, w->o + r * c->ep, c, block, from, until, r ? &nothing : next, n);
+    }
 }
 
 /* ---- a tile of rows: K made f32 and transposed, V made f32, once for all rows ---- */
@@ -400,12 +433,10 @@ static void tile_pv(source src, work *w, const call *c, int64_t block, int64_t k
         return;
     }
     /* A weight of 0 times infinity would reach rows that do not see that key. */
-    for (; r < m; r++) {
-        int64_t lo = w->rows[r].lo > k0 ? w->rows[r].lo : k0, hi = w->rows[r].hi < k1 ? w->rows[r].hi : k1;
-        if (lo >= hi) continue;
-        tile_value_rows(w->s + r * BLOCK + (lo - block), w->v + (lo - block) * c->ep, w->o + r * c->ep, c->ep, hi - lo,
-                        1);
-    }
+    for (; r < m; r++)
+        for (int64_t lo = k0, hi; next_seen(c, &w->rows[r], &lo, &hi, k1); lo = hi)
+            tile_value_rows(w->s + r * BLOCK + (lo - block), w->v + (lo - block) * c->ep, w->o + r * c->ep, c->ep,
+                            hi - lo, 1);
 }
 
 /* ---- what both share: softmax of a block, merge of spans, the end ---- */
@@ -420,17 +451,8 @@ static void weigh_block(const call *c, row *r, float *s, float *o, int64_t block
     vi low = vi_set((int32_t)(lo < 0 ? 0 : lo > BLOCK ? BLOCK : lo));
     vi high = vi_set((int32_t)(hi < 0 ? 0 : hi > BLOCK ? BLOCK : hi));
     float mask[BLOCK];
-    if (r->mask) {
-        for (int i = 0; i < BLOCK; i++) {
-            if (i < lo || i >= hi) {
-                mask[i] = 0;
-            } else if (c->mask_bool) {
-                mask[i] = ((const uint8_t *)r->mask)[(block + i) * c->mask_stride] ? 0 : -INFINITY;
-            } else {
-                mask[i] = f32_load_as(r->mask, (block + i) * c->mask_stride, c->mask_dtype) * VF_LOG2_E;
-            }
-        }
-    }
+    if (r->mask)
+        for (int i = 0; i < BLOCK; i++) mask[i] = i < lo || i >= hi ? 0 : mask_at(c, r, block + i);
     for (int i = 0; i < BLOCK / VF_N; i++) {
         x[i] = vf_load(s + i * VF_N);
         if (!whole) {
@@ -442,7 +464,10 @@ static void weigh_block(const call *c, row *r, float *s, float *o, int64_t block
         for (int i = 0; i < BLOCK / VF_N; i++)
             x[i] = vf_sel(x[i] == vf_set(-INFINITY), x[i], vf_set(c->cap) * vf_tanh(x[i]));
     if (r->mask)
-        for (int i = 0; i < BLOCK / VF_N; i++) x[i] = x[i] + vf_load(mask + i * VF_N);
+        for (int i = 0; i < BLOCK / VF_N; i++) { /* a hidden key's score may be NaN */
+            vf added = vf_load(mask + i * VF_N);
+            x[i] = vf_sel(added == vf_set(-INFINITY), added, x[i] + added);
+        }
     for (int i = 0; i < BLOCK / VF_N; i++) most = vf_max(x[i], most);
     float m = vf_most(most);
     m = m > r->m ? m : r->m;
@@ -650,9 +675,15 @@ static piece piece_before(const wr_step *step, const paged *p, int64_t end, bool
 }
 
 static void paged_call(const wr_step *step, call *c) {
-    *c = (call){.d = step->in[0].shape[2], .e = step->in[2].shape[3], .q_dtype = step->in[0].dtype};
+    const wr_attention_args *args = step->args;
+    *c = (call){.d = step->in[0].shape[2],
+                .e = step->in[2].shape[3],
+                .q_dtype = step->in[0].dtype,
+                .has_mask = args->has_mask,
+                .mask_stride = 1};
+    if (args->has_mask) c->mask_dtype = step->in[6].dtype, c->mask_bool = c->mask_dtype == WEIR_DTYPE_BOOL;
     c->dp = round_up(c->d, VF_N), c->ep = round_up(c->e, VF_N);
-    set_scales(c, step->args);
+    set_scales(c, args);
 }
 
 static source paged_source(const wr_step *step, const wr_tensor *pages, int64_t seq, int64_t kv) {
@@ -671,9 +702,15 @@ static void paged_row(const wr_step *step, const paged *p, const call *c, int64_
     int64_t at = t * p->n_heads + head;
     *r = (row){.q = (const char *)step->in[0].data + (size_t)(at * c->d) * bytes,
                .out = (char *)step->out.data + (size_t)(at * c->e) * bytes,
-               .sink = args->has_sinks ? (const float *)step->in[6].data + head : NULL,
+               .sink = args->has_sinks ? (const float *)step->in[6 + args->has_mask].data + head : NULL,
                .m_total = -INFINITY};
     row_range(step, t, &r->lo, &r->hi);
+    if (!args->has_mask) return;
+    const wr_tensor *mask = &step->in[6];
+    int64_t first =
+        (mask->shape[0] == 1 ? 0 : t * mask->strides[0]) + (mask->shape[1] == 1 ? 0 : head * mask->strides[1]);
+    r->mask = (const char *)mask->data + first * (int64_t)weir_dtype_bytes(mask->dtype);
+    if (r->hi > mask->shape[2]) r->hi = mask->shape[2];
 }
 
 /* The heads of one KV head over a piece; span -1: all spans. */

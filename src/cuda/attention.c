@@ -159,13 +159,14 @@ static bool make_plan(const wr_step *step, plan *out) {
 /* The table of the step, NULL: q is as it should be. */
 static const wr_tensor *rope_of(const wr_step *step) {
     const wr_attention_args *args = step->args;
-    return args->has_rope ? &step->in[6 + args->has_sinks] : NULL;
+    return args->has_rope ? &step->in[6 + args->has_mask + args->has_sinks] : NULL;
 }
 
 static bool fast_fits(const wr_step *step) {
     plan unused;
     const wr_attention_args *args = step->args;
     const wr_tensor *rope = rope_of(step);
+    if (args->has_mask) return false; /* only the reference kernels look at one */
     if (!args->tiled || (rope && rope->shape[2] % (args->interleaved ? 4 : 8))) return false;
     return is_half(step) && is_float(step->in[0].dtype) && is_float(step->out.dtype) &&
            step->in[1].shape[1] == WR_KV_TILE && step->in[1].shape[0] > 0 && step->in[1].shape[0] <= INT32_MAX &&
@@ -232,7 +233,7 @@ static weir_status fast_prepare(const wr_step *step, wr_launcher *launcher, weir
 static wr_attn_params params_of(const wr_step *step) {
     const wr_attention_args *args = step->args;
     const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2];
-    const wr_tensor *rope = rope_of(step);
+    const wr_tensor *rope = rope_of(step), *mask = args->has_mask ? &step->in[6] : NULL;
     const float log2_e = 1.4426950408889634f;
     return (wr_attn_params){
         .q = q->data,
@@ -250,7 +251,7 @@ static wr_attn_params params_of(const wr_step *step) {
         .table = step->in[3].data,
         .row_seq = step->in[4].data,
         .row_pos = step->in[5].data,
-        .sinks = args->has_sinks ? step->in[6].data : NULL,
+        .sinks = args->has_sinks ? step->in[6 + args->has_mask].data : NULL,
         .n_pages = k->shape[0],
         .max_pages = step->in[3].shape[1],
         .window = args->window,
@@ -270,6 +271,16 @@ static wr_attn_params params_of(const wr_step *step) {
         .softcap = args->softcap,
         .softcap_scale = args->softcap > 0 ? args->scale / args->softcap : 0,
         .scale = args->scale,
+        .mask = !mask                ? NULL
+                : mask->shape[2] > 0 ? mask->data
+                                     : q->data, /* an empty one hides all and is not read */
+        .mask_type = !mask                            ? 0
+                     : mask->dtype == WEIR_DTYPE_BOOL ? WR_ATTN_BOOL
+                                                      : type_of(mask->dtype),
+        .mask_row = mask && mask->shape[0] != 1 ? mask->strides[0] : 0,
+        .mask_head = mask && mask->shape[1] != 1 ? mask->strides[1] : 0,
+        .mask_keys = mask ? mask->shape[2] : 0,
+        .mask_factor = args->softcap > 0 || !(args->scale > 0) ? 1 : 1 / args->scale,
     };
 }
 

@@ -134,7 +134,7 @@ weir_array *wr_layer_attention(const wr_step_graph *s, int64_t layer, weir_array
                               .window = h->window[group],
                               .tiled = tiled,
                               .value_dim = h->head_dim};
-    weir_array *y = wr_paged_attention(q, keys, values, blocks, in->row_seq, in->row_pos, NULL, &args);
+    weir_array *y = wr_paged_attention(q, keys, values, blocks, in->row_seq, in->row_pos, NULL, NULL, &args);
     y = weir_reshape(y, 2, (int64_t[]){-1, h->n_heads * h->head_dim});
     return wr_layer_linear(s, layer, WR_SLOT_O, WR_SLOT_O_BIAS, y);
 }

@@ -110,6 +110,15 @@ static void transformers(void **state) {
     check(weir_rope(L(BF16, 5, 2, 8), L(I64, 5), NULL), "bf16 [5, 2, 8]");
     check(weir_attention(L(F16, 1, 8, 3, 16), L(F16, 1, 2, 9, 16), L(F16, 1, 2, 9, 4), L(BOOL, 3, 9), L(F16, 8), NULL),
           "f16 [1, 8, 3, 4]");
+    wr_attention_args paged = {.scale = 1};
+#define PAGED(mask)                                                                                                    \
+    wr_paged_attention(L(F16, 5, 8, 16), L(BF16, 3, 32, 2, 16), L(BF16, 3, 32, 2, 4), L(I32, 1, 2), L(I32, 5),         \
+                       L(I32, 5), mask, L(F32, 8), &paged)
+    check(PAGED(NULL), "f16 [5, 8, 4]");
+    check(PAGED(L(BOOL, 5, 8, 64)), "f16 [5, 8, 4]");
+    check(PAGED(L(BF16, 5, 1, 7)), "f16 [5, 8, 4]");
+    check(PAGED(L(F32, 8, 100)), "f16 [5, 8, 4]");
+    check(PAGED(L(BOOL, 0)), "f16 [5, 8, 4]");
     check(weir_conv1d(L(F32, 2, 10, 6), L(F32, 6, 4, 1), L(F32, 6), 2, 1, 6, 3, 0), "f32 [2, 5, 6]");
     check(weir_conv1d(L(F32, 2, 2, 6), L(F32, 6, 4, 1), NULL, 1, 1, 6, 0, 0), "f32 [2, 0, 6]");
 }
@@ -181,6 +190,12 @@ static void messages_name_op_and_values(void **state) {
             "[1, 3, 1, 8]");
     REFUSED(weir_attention(L(F32, 1, 2, 1, 8), L(F32, 1, 2, 1, 8), L(F32, 1, 2, 1, 8), L(F32, 7), NULL, NULL),
             "f32 [7]");
+    wr_attention_args paged = {.scale = 1};
+    REFUSED(PAGED(L(BOOL, 4, 8, 64)), "paged_attention", "bool [4, 8, 64]", "[5 or 1, 8 or 1, keys]");
+    REFUSED(PAGED(L(F32, 2, 64)), "f32 [1, 2, 64]");
+    REFUSED(PAGED(L(I32, 5, 8, 64)), "i32 [5, 8, 64]", "bool or float");
+    REFUSED(PAGED(L(F32, 1, 5, 8, 64)), "f32 [1, 5, 8, 64]");
+    REFUSED(PAGED(weir_scalar_f32(g, 0)), "paged_attention", "f32 []");
     REFUSED(weir_conv1d(L(F32, 1, 4, 6), L(F32, 6, 2, 2), NULL, 1, 1, 6, 0, 0), "conv1d", "f32 [6, 2, 2]");
     REFUSED(weir_conv1d(L(F32, 1, 4, 6), L(F32, 6, 2, 1), NULL, 0, 1, 6, 0, 0), "conv1d", "stride 0");
 }

@@ -152,7 +152,7 @@ static void make_random(random_graph *r, weir_device *device, uint64_t seed) {
             x = weir_slice(weir_reshape(x, 1, (int64_t[]){-1}), (int64_t[]){0}, (int64_t[]){12}, NULL);
             made =
                 wr_paged_attention(weir_reshape(x, 3, (int64_t[]){2, 2, 3}), random_below(&seed, 2) ? pages : written,
-                                   written, table, row, row, NULL, &(wr_attention_args){.scale = 1});
+                                   written, table, row, row, NULL, NULL, &(wr_attention_args){.scale = 1});
             break;
         }
         if (made->poisoned) fail_msg("%s", r->g->error.message);
@@ -500,7 +500,7 @@ static void writes_to_different_state_need_no_barrier(void **state) {
     weir_array *x = leaf(g, WEIR_DTYPE_F32, DIMS(2, 2, 3));
     k = wr_kv_write(k, x, table, row, row, false);
     v = wr_kv_write(v, x, table, row, row, false);
-    weir_array *y = wr_paged_attention(x, k, v, table, row, row, NULL, &(wr_attention_args){.scale = 1});
+    weir_array *y = wr_paged_attention(x, k, v, table, row, row, NULL, NULL, &(wr_attention_args){.scale = 1});
     wr_program *p = compile(&y, 1, NULL);
     assert_int_equal(wr_program_n_steps(p), 3);
     assert_int_equal(count_barriers(p), 1);

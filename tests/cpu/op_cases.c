@@ -465,29 +465,46 @@ static weir_array *gen_store(context *c, bool *more) {
     int64_t n = rows_of(c);
     return wr_store(DATA(c->dtype, n + 3, 5), DATA(c->dtype, n, 5));
 }
+/* From variant 12 on: of both kinds, for all rows or heads or for each, with fewer keys than the table has or more. */
+static weir_array *paged_mask(context *c, int64_t n) {
+    switch (c->variant) {
+    case 12: return DATA(WEIR_DTYPE_BOOL, n, 4, MAX_PAGES * WR_KV_TILE);
+    case 13: return DATA(WEIR_DTYPE_F32, 1, 4, MAX_PAGES * WR_KV_TILE + 9);
+    case 14: return DATA(WEIR_DTYPE_BF16, n, 1, 17);
+    case 15: return DATA(WEIR_DTYPE_BOOL, n, 1, MAX_PAGES * PAGE);
+    case 16: return DATA(WEIR_DTYPE_F16, 4, MAX_PAGES * PAGE - 1);
+    default: return NULL;
+    }
+}
 static weir_array *gen_paged_attention(context *c, bool *more) {
-    *more = c->variant < 11;
+    *more = c->variant < 16;
     if (!wr_is_float(c->dtype) || (tall(c) && c->variant)) return NULL;
-    bool tiled = c->variant > 2;
-    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c),
-            d = tall(c) ? 4 : (int64_t[]){64, 24, 96, 128, 256, 512, 64, 96, 80, 192, 192, 192}[c->variant],
-            e = d == 192 ? 128 : d; /* a head's values */
+    bool tiled = c->variant > 2 && c->variant < 15;
+    static const int64_t sizes[] = {64, 24, 96, 128, 256, 512, 64, 96, 80, 192, 192, 192, 64, 128, 64, 64, 24};
+    int64_t n = c->shape == WR_CASE_PRIME ? 61 : rows_of(c), d = tall(c) ? 4 : sizes[c->variant];
+    int64_t e = d == 192 ? 128 : d; /* a head's values */
     weir_array *seq, *pos;
     rows(c, n, &seq, &pos);
     weir_dtype pages = (weir_dtype[]){WEIR_DTYPE_F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16}[c->variant % 3];
     wr_attention_args args = {.scale = 0.1f, .softcap = c->variant == 2 || c->variant == 7 ? 30 : 0, .causal = true};
-    args.window = c->variant == 1 || c->variant == 8 ? 9 : 0;
+    args.window = c->variant == 1 || c->variant == 8 || c->variant == 14 ? 9 : 0;
     args.tiled = tiled;
     args.value_dim = e;
     weir_array *q = DATA(c->dtype, n, 4, d), *k = kv_pages(c, pages, d, tiled), *v = kv_pages(c, pages, e, tiled);
-    weir_array *sinks = c->variant == 3 || c->variant == 6 ? DATA(WEIR_DTYPE_F32, 4) : NULL;
-    if (c->variant < 5) return wr_paged_attention(q, k, v, block_table(c), seq, pos, sinks, &args);
+    bool has_sinks = c->variant == 3 || c->variant == 6 || c->variant == 12 || c->variant == 16;
+    weir_array *sinks = has_sinks ? DATA(WEIR_DTYPE_F32, 4) : NULL, *mask = paged_mask(c, n);
+    if (c->variant < 5 || c->variant > 13)
+        return wr_paged_attention(q, k, v, block_table(c), seq, pos, mask, sinks, &args);
+    args.has_mask = mask != NULL;
     args.has_sinks = sinks != NULL;
     args.has_rope = true;
     args.interleaved = c->variant == 6;
-    weir_array *rope = DATA(WEIR_DTYPE_F32, n, 2, c->variant == 7 ? d / 3 / 8 * 8 : d / 2);
-    weir_array *in[8] = {q, k, v, block_table(c), seq, pos, sinks ? sinks : rope, rope};
-    return wr_node(c->g, WR_OP_PAGED_ATTENTION, in, 7 + args.has_sinks, &args);
+    weir_array *in[9] = {q, k, v, block_table(c), seq, pos};
+    int n_in = 6;
+    if (mask) in[n_in++] = mask;
+    if (sinks) in[n_in++] = sinks;
+    in[n_in++] = DATA(WEIR_DTYPE_F32, n, 2, c->variant == 7 ? d / 3 / 8 * 8 : d / 2);
+    return wr_node(c->g, WR_OP_PAGED_ATTENTION, in, n_in, &args);
 }
 static weir_array *gen_conv1d(context *c, bool *more) {
     *more = c->variant < 2;

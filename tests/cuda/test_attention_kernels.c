@@ -2,6 +2,8 @@
  * the reference kernel's bits; a row's bits alone and in company; what the schedule lists. */
 #include "step_test.h"
 
+#include <float.h>
+
 #include "array/kv.h"
 #include "cuda/attention.h"
 
@@ -15,6 +17,19 @@ typedef struct row {
     int seq, pos;
 } row;
 
+/* Masks of a scene that is one run of rows. */
+typedef enum mask_kind {
+    NO_MASK,
+    ALL,       /* true, or 0 */
+    CAUSAL,    /* what is seen anyway */
+    TREE,      /* rows are drafts of a tree: each sees the keys before the run, its ancestors and itself */
+    ALIBI,     /* a slope a head times the distance */
+    SCATTERED, /* by row, head and key; rows that are multiples of 5 see nothing */
+    NARROW,    /* one for all rows and heads, which ends three keys early */
+    LOWEST,    /* the lowest number for all keys */
+    EMPTY      /* of no key */
+} mask_kind;
+
 typedef struct scene {
     int d, e, kv_heads, group, page, max_pages, n_seqs, window, skew;
     float softcap, scale;          /* scale 0: 3 / sqrt(d) */
@@ -22,6 +37,8 @@ typedef struct scene {
     bool interleaved, plain, wide; /* plain: pages are not tiled; wide: q is a part of wider rows */
     bool sinks, hopper, small;     /* small: a card with 99 KB of shared memory a block */
     weir_dtype q, k, v, out;
+    mask_kind mask;
+    weir_dtype mask_dtype;
     int missing; /* this page of each sequence does not exist; 0: all do */
     int n_rows;
     row rows[MAX_ROWS];
@@ -29,8 +46,8 @@ typedef struct scene {
 
 typedef struct stage {
     wr_attention_args args;
-    cloth in[7], table;
-    wr_tensor tensors[8];
+    cloth in[7], table, mask;
+    wr_tensor tensors[9];
     wr_step step;
 } stage;
 
@@ -82,6 +99,38 @@ static void fill_queries(const scene *c, stage *s) {
                     1);
 }
 
+/* What the mask adds for row t, head h and key p; -INFINITY: hides it. */
+static float mask_value(const scene *c, int64_t t, int64_t h, int64_t p) {
+    int64_t pos = c->rows[t].pos, first = c->rows[0].pos;
+    switch (c->mask) {
+    case CAUSAL: return p <= pos ? 0 : -INFINITY;
+    case TREE: {
+        for (int64_t i = t; i >= 0; i = i > 0 ? (i - 1) / 2 : -1) /* node i's parent is (i - 1) / 2 */
+            if (p == first + i) return 0;
+        return p < first ? 0 : -INFINITY;
+    }
+    case ALIBI: return -exp2f(-(float)h) * (float)(pos - p);
+    case SCATTERED: return t % 5 && mix((uint64_t)((t * 64 + h) * 100003 + p)) % 3 == 0 ? 0 : -INFINITY;
+    case NARROW: return p % 7 == 3 ? -INFINITY : 0;
+    case LOWEST: return -FLT_MAX;
+    default: return 0;
+    }
+}
+
+/* [rows, heads, keys]; rows and heads may be 1. */
+static cloth new_mask(const scene *c, int64_t rows, int64_t heads, int64_t keys) {
+    int64_t shape[] = {rows, heads, keys};
+    cloth mask = new_input(c->mask_dtype, 3, shape, NULL, c->skew);
+    for (int64_t i = 0; i < size_of(&mask.t); i++) {
+        float x = mask_value(c, i / keys / heads, i / keys % heads, i % keys);
+        if (c->mask_dtype == WEIR_DTYPE_BOOL)
+            ((uint8_t *)mask.t.data)[i] = x != -INFINITY;
+        else
+            put_float(&mask.t, i, x);
+    }
+    return mask;
+}
+
 static stage *open_stage(scene *c) {
     stage *s = calloc(1, sizeof *s);
     if (!c->page) c->page = 64;
@@ -103,6 +152,7 @@ static stage *open_stage(scene *c) {
     s->args = (wr_attention_args){.scale = c->scale != 0 ? c->scale : 3 / sqrtf((float)c->d),
                                   .softcap = c->softcap,
                                   .causal = true,
+                                  .has_mask = c->mask != NO_MASK,
                                   .has_sinks = c->sinks,
                                   .has_rope = c->half > 0,
                                   .interleaved = c->interleaved,
@@ -124,13 +174,26 @@ static stage *open_stage(scene *c) {
         ((int32_t *)s->in[4].t.data)[i] = c->rows[i].seq;
         ((int32_t *)s->in[5].t.data)[i] = c->rows[i].pos;
     }
-    for (int i = 0; i < 7; i++) s->tensors[i] = s->in[i].t;
+    for (int i = 0; i < 6; i++) s->tensors[i] = s->in[i].t;
     s->tensors[0].shape[1] = heads;
-    s->tensors[6 + c->sinks] = c->half ? s->table.t : s->in[6].t;
+    int n_in = 6;
+    if (c->mask) {
+        int n_keys = c->rows[c->n_rows - 1].pos + 1;
+        bool all_rows = c->mask == NARROW, all_heads = all_rows || c->mask == CAUSAL || c->mask == TREE;
+        s->mask = new_mask(c, all_rows ? 1 : c->n_rows, all_heads ? 1 : heads,
+                           c->mask == EMPTY    ? 0
+                           : c->mask == NARROW ? n_keys - 3
+                                               : n_keys);
+        s->tensors[n_in] = s->mask.t;
+        if (c->mask == EMPTY) s->tensors[n_in].data = NULL;
+        n_in++;
+    }
+    if (c->sinks) s->tensors[n_in++] = s->in[6].t;
+    if (c->half) s->tensors[n_in++] = s->table.t;
     s->step = (wr_step){.op = WR_OP_PAGED_ATTENTION,
                         .args = &s->args,
                         .in = s->tensors,
-                        .n_in = 6 + c->sinks + (c->half > 0),
+                        .n_in = n_in,
                         .device = c->hopper ? wr_emulate_traits() : wr_emulate_traits_plain()};
     static wr_cuda_traits small;
     small = *wr_emulate_traits_plain();
@@ -142,6 +205,7 @@ static stage *open_stage(scene *c) {
 static void close_stage(stage *s) {
     for (int i = 0; i < 7; i++) free_cloth(&s->in[i]);
     free_cloth(&s->table);
+    free_cloth(&s->mask);
     free(s);
 }
 
@@ -477,6 +541,190 @@ static void a_nan_stays_in_its_row(void **state) {
     close_stage(s);
 }
 
+/* ---- masks, which only the reference kernels serve ---- */
+
+/* Rows at the end of a sequence of n_keys. */
+static scene run_of(scene c, int n_keys, int n_rows) {
+    c.n_rows = n_rows;
+    for (int i = 0; i < n_rows; i++) c.rows[i] = (row){0, n_keys - n_rows + i};
+    return c;
+}
+
+/* ATTENTION's reference over the run's keys as one tensor. */
+static cloth run_dense(scene c, const stage *s) {
+    int64_t heads = s->tensors[0].shape[1], n_keys = c.rows[c.n_rows - 1].pos + 1;
+    int64_t kv_shape[2][4] = {{1, c.kv_heads, n_keys, c.d}, {1, c.kv_heads, n_keys, c.e}};
+    int64_t wide[] = {1, heads, c.n_rows, c.e};
+    cloth kv[2], out = new_result(&c), result = new_cloth(c.out, 4, wide, NULL, 0, CANARY);
+    for (int i = 0; i < 2; i++) {
+        const wr_tensor *pages = &s->in[1 + i].t;
+        int64_t columns = kv_shape[i][3];
+        kv[i] = new_input(F32, 4, kv_shape[i], NULL, 0);
+        for (int64_t j = 0; j < size_of(&kv[i].t); j++) {
+            int64_t key = j / columns % n_keys, head = j / columns / n_keys;
+            int64_t page = ((const int32_t *)s->in[3].t.data)[key / c.page];
+            put_float(&kv[i].t, j,
+                      get_float(pages,
+                                wr_kv_row(is_tiled(&c), page, key % c.page, head, c.page, c.kv_heads, pages->shape[3]) +
+                                    wr_kv_column(is_tiled(&c), key % c.page, j % columns)));
+        }
+    }
+    cloth mask = new_mask(&c, c.n_rows, heads, n_keys);
+    for (int64_t i = 0; i < size_of(&mask.t) && (c.mask == NARROW || c.mask == EMPTY); i++) {
+        if (i % n_keys < n_keys - 3 && c.mask == NARROW) continue;
+        if (c.mask_dtype == WEIR_DTYPE_BOOL)
+            ((uint8_t *)mask.t.data)[i] = 0;
+        else
+            put_float(&mask.t, i, -INFINITY);
+    }
+    wr_tensor in[5] = {s->in[0].t, kv[0].t, kv[1].t, mask.t, s->in[6].t};
+    in[0] = (wr_tensor){.dtype = c.q,
+                        .n_dims = 4,
+                        .data = s->in[0].t.data,
+                        .shape = {1, heads, c.n_rows, c.d},
+                        .strides = {0, c.d, heads * c.d, 1}};
+    in[3].n_dims = 4; /* [rows, heads, keys] to [1, heads, rows, keys] */
+    for (int i = 0; i < 4; i++) {
+        in[3].shape[i] = (int64_t[]){1, heads, c.n_rows, n_keys}[i];
+        in[3].strides[i] = (int64_t[]){0, n_keys, heads * n_keys, 1}[i];
+    }
+    wr_step step = {.op = WR_OP_ATTENTION, .args = &s->args, .in = in, .n_in = 4 + c.sinks, .out = result.t};
+    step.scratch = malloc(wr_ref_attention_scratch(&step, 1) + 1);
+    wr_ref_attention(&step, 0, 1);
+    free(step.scratch);
+    for (int64_t i = 0; i < size_of(&out.t); i++) {
+        int64_t t = i / c.e / heads, h = i / c.e % heads;
+        put_float(&out.t, i, get_float(&result.t, (h * c.n_rows + t) * c.e + i % c.e));
+    }
+    free_cloth(&kv[0]), free_cloth(&kv[1]), free_cloth(&mask), free_cloth(&result);
+    return out;
+}
+
+static void check_masked(scene c) {
+    char what[160];
+    stage *s = open_stage(&c);
+    describe(&c, what, sizeof what);
+    snprintf(what + strlen(what), sizeof what - strlen(what), ", mask %d of %s", c.mask, weir_dtype_name(c.mask_dtype));
+    const wr_kernel_row *fast = row_named(wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION), "paged");
+    cloth got = run_paged(&c, s, "ref"), cpu = run_cpu(&c, s), dense = run_dense(c, s);
+    assert_false(fast->fits(&s->step));
+    check_close(&cpu, &dense, 1, 1e-6, what);
+    check_close(&got, &dense, 1, slack(&c), what);
+    free_cloth(&got), free_cloth(&cpu), free_cloth(&dense);
+    close_stage(s);
+}
+
+static weir_dtype mask_dtype_of(mask_kind kind, int turn) {
+    static const weir_dtype floats[] = {F32, BF16, F16};
+    return kind == ALIBI || kind == LOWEST ? F32 : turn % 2 ? floats[turn / 2 % 3] : WEIR_DTYPE_BOOL;
+}
+
+static const scene masked[] = {
+    {.d = 64, .kv_heads = 2, .group = 4, .k = F32, .q = F32},
+    {.d = 64, .kv_heads = 2, .group = 2, .k = BF16, .q = F32, .sinks = true},
+    {.d = 128, .kv_heads = 1, .group = 3, .k = BF16, .window = 70},
+    {.d = 128, .kv_heads = 1, .group = 2, .k = F32, .q = F32, .sinks = true, .softcap = 4},
+    {.d = 192, .e = 128, .kv_heads = 1, .group = 2, .k = BF16, .q = F32, .softcap = 2, .sinks = true, .skew = 1},
+    {.d = 192, .e = 128, .kv_heads = 1, .group = 2, .k = F32, .q = F32, .window = 40},
+    {.d = 24, .kv_heads = 2, .group = 1, .page = 16, .k = F16, .q = F32},
+};
+
+static void masks_give_what_dense_attention_gives(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(masked); i++)
+        for (mask_kind kind = ALL; kind <= EMPTY; kind++) {
+            scene c = run_of(masked[i], 140 + 70 * (i % 3), 1 + (7 * i + kind) % 12);
+            c.mask = kind;
+            for (int turn = 0; turn < 2; turn++) {
+                c.mask_dtype = mask_dtype_of(kind, 2 * i + turn);
+                check_masked(c);
+            }
+        }
+}
+
+static void chunks_of_any_length_take_masks(void **state) {
+    (void)state;
+    for (int n = 1; n <= 40; n++) {
+        scene c = run_of(masked[n % 2], 50 + 3 * n, n);
+        c.mask = n % 3 == 0 ? TREE : n % 3 == 1 ? CAUSAL : ALIBI;
+        c.mask_dtype = mask_dtype_of(c.mask, n / 3);
+        check_masked(c);
+    }
+}
+
+/* The bits of the fast kernels, that is. */
+static void a_mask_that_hides_nothing_changes_no_bit(void **state) {
+    (void)state;
+    static const weir_dtype dtypes[] = {WEIR_DTYPE_BOOL, F32, BF16, F16};
+    for (int i = 0; i < COUNT(masked); i++)
+        for (int j = 0; j < COUNT(dtypes); j++) {
+            scene plain = run_of(masked[i], j == 3 ? 700 : 200, 3), c = plain;
+            c.mask = j % 2 ? CAUSAL : ALL, c.mask_dtype = dtypes[j];
+            stage *s = open_stage(&c), *t = open_stage(&plain);
+            cloth got = run_paged(&c, s, "ref"), want = run_paged(&plain, t, "ref");
+            check_equal(&got, &want, "masked and not");
+            if (row_named(wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION), "paged")->fits(&t->step)) {
+                cloth fast = run_paged(&plain, t, "paged");
+                check_equal(&got, &fast, "masked and fast");
+                free_cloth(&fast);
+            }
+            free_cloth(&got), free_cloth(&want);
+            close_stage(s), close_stage(t);
+        }
+}
+
+static void zero_and_infinity_have_the_bits_of_true_and_false(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(masked); i++)
+        for (mask_kind kind = TREE; kind <= NARROW; kind++) {
+            if (kind == ALIBI) continue;
+            scene c = run_of(masked[i], 270, 6), d;
+            c.mask = kind, c.mask_dtype = WEIR_DTYPE_BOOL;
+            d = c, d.mask_dtype = F32;
+            stage *s = open_stage(&c), *t = open_stage(&d);
+            cloth bools = run_paged(&c, s, "ref"), floats = run_paged(&d, t, "ref");
+            check_equal(&floats, &bools, "floats and bools");
+            free_cloth(&bools), free_cloth(&floats);
+            close_stage(s), close_stage(t);
+        }
+}
+
+/* The pools' NaN stays out of rows that do not see it; SCATTERED rows that see nothing give 0 with sinks and without,
+ * which masks_give_what_dense_attention_gives has seen. */
+static void nothing_of_a_hidden_key_comes_into_a_row(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(masked); i++) {
+        scene c = run_of(masked[i], 150, 4);
+        c.mask = NARROW, c.mask_dtype = i % 2 ? F32 : WEIR_DTYPE_BOOL;
+        stage *s = open_stage(&c);
+        cloth want = run_paged(&c, s, "ref");
+        for (int kv = 0; kv < 2; kv++)
+            for (int key = 3; key < 150; key += 7) {
+                const wr_tensor *pages = &s->in[1 + kv].t;
+                int64_t page = ((const int32_t *)s->in[3].t.data)[key / c.page];
+                for (int head = 0; head < c.kv_heads; head++)
+                    put_float(pages,
+                              wr_kv_row(is_tiled(&c), page, key % c.page, head, c.page, c.kv_heads, pages->shape[3]) +
+                                  wr_kv_column(is_tiled(&c), key % c.page, key % c.e),
+                              key % 2 ? NAN : INFINITY);
+            }
+        cloth got = run_paged(&c, s, "ref");
+        check_equal(&got, &want, "NaN in hidden keys");
+        free_cloth(&got), free_cloth(&want);
+        close_stage(s);
+    }
+}
+
+/* Its place among the inputs, with a table of ropes behind it. */
+static void masks_go_with_ropes(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        scene c = run_of(masked[i], 130, 5);
+        c.half = 16, c.wide = true, c.mask = SCATTERED, c.mask_dtype = i % 2 ? F32 : WEIR_DTYPE_BOOL;
+        check_plain(c);
+    }
+}
+
 /* ---- the schedule ---- */
 
 /* An item's own pages are those of the table from its first block on. */
@@ -632,6 +880,12 @@ int main(void) {
         cmocka_unit_test(the_reference_takes_any_shape),
         cmocka_unit_test(little_shared_memory_is_enough),
         cmocka_unit_test(a_nan_stays_in_its_row),
+        cmocka_unit_test(masks_give_what_dense_attention_gives),
+        cmocka_unit_test(chunks_of_any_length_take_masks),
+        cmocka_unit_test(a_mask_that_hides_nothing_changes_no_bit),
+        cmocka_unit_test(zero_and_infinity_have_the_bits_of_true_and_false),
+        cmocka_unit_test(nothing_of_a_hidden_key_comes_into_a_row),
+        cmocka_unit_test(masks_go_with_ropes),
         cmocka_unit_test(the_schedule_lists_all_work_once),
         cmocka_unit_test(tiles_are_cut_while_there_is_room),
     };

@@ -66,7 +66,7 @@ static void build(layer *l) {
     weir_array *values = wr_kv_write(pages[1], heads_of(joined, HEADS + KV_HEADS, KV_HEADS), blocks,
                                      l->other_rows ? other : seq, pos, true);
     wr_attention_args args = {.scale = 0.125f, .causal = true, .tiled = true, .value_dim = WIDTH};
-    l->outputs[l->n_outputs++] = wr_paged_attention(q, keys, values, blocks, seq, pos, NULL, &args);
+    l->outputs[l->n_outputs++] = wr_paged_attention(q, keys, values, blocks, seq, pos, NULL, NULL, &args);
     if (l->q_read_twice) l->outputs[l->n_outputs++] = weir_neg(q);
 }
 

@@ -6,7 +6,8 @@
  * ATTENTION the position is the key's index). A row visits the blocks that hold a visible key, in rising order; in a
  * window the first block, and at the row's own position the last one, is partial.
  *   - score = scale * (q . k); with softcap c: c * tanh(score / c); plus the float mask. A key that is not visible (by
- *     causality, window, a false mask, or padding) is never read and takes no part.
+ *     causality, window, padding, or a mask that is false or -inf or has no entry for it) is never read and takes no
+ *     part.
  *   - Start: m = -inf, l = 0, o = 0. Per block: m' = max(m, the block's scores); if m' is -inf the block changes
  * nothing; f = exp(m - m'); p = exp(score - m'); l = l f + sum p; o = o f + sum p v, both sums in rising order of the
  * key.
@@ -166,13 +167,14 @@ void wr_ref_attention(const wr_step *step, int thread, int n_threads) {
     }
 }
 
-/* q [T, H, D], strided where it is rotated here; pages [P, page, G, C], contiguous. */
+/* q [T, H, D], strided where it is rotated here; pages [P, page, G, C] and mask [T or 1, H or 1, S], contiguous. */
 void wr_ref_paged_attention(const wr_step *step, int thread, int n_threads) {
     const wr_attention_args *a = step->args;
     const wr_tensor *q = &step->in[0], *k = &step->in[1], *v = &step->in[2], *table = &step->in[3], *out = &step->out;
-    const wr_tensor *rope = a->has_rope ? &step->in[6 + a->has_sinks] : NULL;
+    const wr_tensor *mask = a->has_mask ? &step->in[6] : NULL;
+    const wr_tensor *rope = a->has_rope ? &step->in[6 + a->has_mask + a->has_sinks] : NULL;
     const int32_t *row_seq = step->in[4].data, *row_pos = step->in[5].data;
-    const float *sinks = a->has_sinks ? step->in[6].data : NULL;
+    const float *sinks = a->has_sinks ? step->in[6 + a->has_mask].data : NULL;
     int64_t heads = q->shape[1], groups = k->shape[2], n_values = out->shape[2], begin, end;
     if (wr_tensor_size(out) == 0) return;
     wr_share(q->shape[0] * heads, thread, n_threads, &begin, &end);
@@ -190,10 +192,17 @@ void wr_ref_paged_attention(const wr_step *step, int thread, int n_threads) {
                     .pages = (const int32_t *)table->data + seq * table->shape[1],
                     .max_pages = table->shape[1],
                     .head = h / (heads / groups),
-                    .tiled = a->tiled};
+                    .tiled = a->tiled,
+                    .mask = mask};
         row_state row = open_row(step, &s, n_values, thread);
         for (int64_t d = 0; d < s.head_dim; d++) s.q[d] = wr_ref_rotated(q, rope, a->interleaved, t, h, d);
-        int64_t first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0;
-        attend(&row, &s, a, first, pos + 1, sinks ? &sinks[h] : NULL, out, unit * n_values, 1);
+        int64_t first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0, last = pos + 1;
+        if (mask) {
+            if (mask->shape[0] != 1) s.mask_at += t * mask->strides[0];
+            if (mask->shape[1] != 1) s.mask_at += h * mask->strides[1];
+            s.mask_stride = 1;
+            if (last > mask->shape[2]) last = mask->shape[2];
+        }
+        attend(&row, &s, a, first, last, sinks ? &sinks[h] : NULL, out, unit * n_values, 1);
     }
 }

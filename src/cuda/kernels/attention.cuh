@@ -13,6 +13,10 @@
  *     w[8 n + 2 t + 1] for n = 0, 1, ...; then lanes are added by xor 1, then xor 2. The groups: ((0 + 1) + 2) + 3.
  *   - Spans are merged in rising order, from m = -inf, l = 0, o = 0, by wr_attn_merge. Also a single one.
  *   - A sink is one more merge: wr_attn_sink. Result: wr_attn_inverse(l) * o, rounded to the output's type.
+ *   - A mask (reference kernels only) hides keys: those where it is false or -inf, and those behind its last one, score
+ *     -inf. Else wr_attn_masked adds what it holds to the score. From the row's first block on in which that is not 0,
+ *     weights are wr_attn_far_weight(score, m'). So a mask that is true, or 0, for all that p sees changes no bit, and 0
+ *     and -inf have the bits of true and false.
  * A block without a visible key leaves m, l and o as they are, and so does a span without one; so kernels may process
  * or skip them as they like (only the sign of an o that underflowed to -0 could tell). Keys that no row of a tile sees
  * must be stored as zeros in shared memory, since 0 * NaN is NaN. */
@@ -71,6 +75,15 @@ WR_DEVICE float wr_attn_score(float dot, float softcap, float softcap_scale) {
 WR_DEVICE float wr_attn_offset(float m, float c) { return m == WR_ATTN_NONE ? 0.0f : m * c; }
 /* c > 0; a score of -inf weighs 0. offset = wr_attn_offset(m, c). */
 WR_DEVICE float wr_attn_weight(float score, float offset, float c) { return wr_ex2(fmaf(score, c, -offset)); }
+/* The same to rounding, for scores that a mask may have moved far away: there m * c is off by more than weights bear. m
+ * is not -inf. */
+WR_DEVICE float wr_attn_far_weight(float score, float m, float c) { return wr_ex2((score - m) * c); }
+/* A score with what a mask adds to it, given in units of scale * dot. Finite stays finite: a row whose keys all have the
+ * lowest number is not one that sees nothing. */
+WR_DEVICE float wr_attn_masked(float score, float added, float factor) {
+    const float most = 3.402823466e38f, x = added * factor;
+    return score + (added - added == 0.0f ? fminf(fmaxf(x, -most), most) : x);
+}
 /* What the sums so far are worth when the maximum rises from `from` to `to`; exactly 1 when it does not. */
 WR_DEVICE float wr_attn_decay(float from, float to, float c) {
     return from == WR_ATTN_NONE ? 0.0f : wr_ex2((from - to) * c);

@@ -45,7 +45,7 @@ enum {
     WR_ATTN_BARS_BYTES = 3 * 128
 };
 
-typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16 } wr_attn_type;
+typedef enum wr_attn_type { WR_ATTN_F32, WR_ATTN_BF16, WR_ATTN_F16, WR_ATTN_BOOL /* masks only */ } wr_attn_type;
 
 /* A piece of decode work: a tile, which is query rows first .. first + n_rows - 1 of one run of consecutive rows and
  * positions for one KV head, or some of its spans. Query row i is head i % group of the group and row `row` + i / group
@@ -139,6 +139,13 @@ typedef struct wr_attn_params {
     float softcap;       /* 0: none */
     float softcap_scale; /* scale / softcap: score = softcap * tanh(softcap_scale * dot) */
     float scale;         /* reference kernel for f32 only */
+    /* Reference kernels only; the others serve no masks. [T or 1, H or 1, mask_keys], its rows contiguous. */
+    int32_t mask_type;           /* wr_attn_type */
+    const void *mask;            /* NULL: none */
+    int64_t mask_row, mask_head; /* strides; 0 where broadcast */
+    int64_t mask_keys;           /* positions from here on are hidden */
+    float mask_factor;           /* makes a scaled score of what is added to one; 1 / scale, with softcap 1 */
+    int32_t unused;
 } wr_attn_params;
 
 /* The prepare kernel's own. One block. */

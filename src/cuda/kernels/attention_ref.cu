@@ -4,7 +4,7 @@
  * with the same m16n8k16 chains (the row is row 0 of the tile, the others are zeros) and the same sums: equal in bits
  * to the decode and prefill kernels. Any head sizes, any page size. wr_attn_ref_f32: everything else (f32 keys, keys
  * and values of two types, a scale that is not positive): plain f32, blocks of 64 keys in order, expf, sums in rising
- * order of the key.
+ * order of the key. All of them serve masks, which the other kernels of the family do not.
  *
  * Bytes: keys seen * (D + E) elements for each row and head, so H / G times what a fast kernel reads, of which L2 serves
  * most. Operations: 2 * keys * (D + E) for each row and head; the forms with tensor cores issue sixteen times as many.
@@ -17,7 +17,8 @@ enum { WARP = 32, PLAIN_BLOCK = 64 };
 /* The query row of this block: row t, head h. */
 typedef struct ref_row {
     i64 t, h, at; /* at: of the row and head in q and out, in rows of D or E */
-    i64 from, to; /* keys that it sees */
+    i64 from, to; /* keys that it sees, but for what the mask hides */
+    i64 mask_at;  /* of its row of the mask */
     const i32 *pages;
     bool valid;
 } ref_row;
@@ -31,8 +32,16 @@ WR_DEVICE ref_row open_row(const wr_attn_params *p, i64 unit) {
     r.valid = seq >= 0 && seq < p->n_seqs;
     r.from = wr_attn_first_key(pos, p->window);
     r.to = wr_attn_last_key(pos, p->max_pages * p->page);
+    r.mask_at = r.t * p->mask_row + r.h * p->mask_head;
+    if (p->mask && r.to >= p->mask_keys) r.to = p->mask_keys - 1;
     r.pages = p->table + (r.valid ? seq : 0) * p->max_pages;
     return r;
+}
+
+/* What the mask adds to key j's score; -inf where it hides the key. */
+WR_DEVICE float mask_of(const wr_attn_params *p, const ref_row *r, i64 j) {
+    if (p->mask_type != WR_ATTN_BOOL) return wr_attn_load(p->mask, r->mask_at + j, p->mask_type);
+    return ((const u8 *)p->mask)[r->mask_at + j] ? 0.0f : WR_ATTN_NONE;
 }
 
 /* Where key j's row lies in the pool of `columns` a head; at: -1 when the row does not see it. */
@@ -42,7 +51,7 @@ typedef struct ref_key {
 } ref_key;
 WR_DEVICE ref_key key_of(const wr_attn_params *p, const ref_row *r, i64 j, i64 columns) {
     ref_key key = {-1, j % p->page, p->tiled != 0};
-    if (j < r->from || j > r->to) return key;
+    if (j < r->from || j > r->to || (p->mask && mask_of(p, r, j) == WR_ATTN_NONE)) return key;
     i64 page = r->pages[j / p->page];
     if (page >= 0 && page < p->n_pages)
         key.at = wr_page_row(p->tiled, page, key.pos, r->h / p->group, p->page, p->kv_heads, columns);
@@ -71,6 +80,7 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
     const i64 dims = p->head_dim, columns = p->value_dim;
     const float c = p->log2_factor;
     float m = WR_ATTN_NONE, l = 0.0f, span_m = WR_ATTN_NONE, span_l = 0.0f;
+    bool far = false; /* the mask has added something */
     for (i64 d = lane; d < columns; d += WARP) total[d] = part[d] = 0.0f;
     __syncwarp();
     for (i64 block = r->from / BK; r->valid && block * BK <= r->to; block++) {
@@ -91,6 +101,11 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
             for (int i = 0; i < 2; i++) {
                 bool seen = key_of(p, r, block * BK + n * 8 + 2 * t + i, p->k_columns).at >= 0;
                 s[n][i] = seen ? wr_attn_score(acc[i], p->softcap, p->softcap_scale) : WR_ATTN_NONE;
+                if (seen && p->mask) {
+                    const float added = mask_of(p, r, block * BK + n * 8 + 2 * t + i);
+                    s[n][i] = wr_attn_masked(s[n][i], added, p->mask_factor);
+                    far = far || added != 0.0f;
+                }
                 if (g == 0) best = fmaxf(best, s[n][i]);
             }
         }
@@ -99,11 +114,15 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
         best = fmaxf(__shfl_sync(0xFFFFFFFFu, best, 0), span_m);
         float decay = wr_attn_decay(span_m, best, c), offset = wr_attn_offset(best, c), sums[4];
         span_m = best;
+        if (p->mask) far = __any_sync(0xFFFFFFFFu, far);
+        const bool by_distance = far && best != WR_ATTN_NONE;
         for (int w = 0; w < 4; w++) {
             sums[w] = 0.0f;
             for (int n = w * (BK / 32); n < (w + 1) * (BK / 32); n++)
                 for (int i = 0; i < 2; i++) {
-                    s[n][i] = g == 0 ? wr_attn_weight(s[n][i], offset, c) : 0.0f;
+                    const float weight = by_distance ? wr_attn_far_weight(s[n][i], best, c)
+                                                     : wr_attn_weight(s[n][i], offset, c);
+                    s[n][i] = g == 0 ? weight : 0.0f;
                     sums[w] += s[n][i];
                 }
             sums[w] += __shfl_xor_sync(0xFFFFFFFFu, sums[w], 1);
@@ -196,6 +215,7 @@ WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
                     for (i64 d = 0; d < p.head_dim; d++)
                         dot = fmaf(query_of(&p, &r, d), wr_attn_load(p.k, element_of(key, d), p.kv_type), dot);
                     score = p.softcap > 0.0f ? p.softcap * tanhf(p.scale * dot / p.softcap) : p.scale * dot;
+                    if (p.mask) score += mask_of(&p, &r, first + i);
                 }
                 weights[i] = score;
                 nan = nan || score != score;

@@ -430,7 +430,7 @@ static void far_pages(void) {
     weir_array *q = weir_reshape(values(g, 1000, 2 * STEP), 3, (int64_t[]){STEP, QUERIES, WIDTH});
     q = weir_concat((weir_array *[]){q, q}, 2, 0);
     wr_attention_args a = {.scale = 0.01f, .causal = true, .tiled = true, .value_dim = WIDTH};
-    weir_array *y = wr_paged_attention(q, kv[0], kv[1], table, seq, place, NULL, &a);
+    weir_array *y = wr_paged_attention(q, kv[0], kv[1], table, seq, place, NULL, NULL, &a);
     wr_program *program = run_program(name, &y, 1);
     weir_graph_free(g);
     bool is_right = program != NULL;
