@@ -12,8 +12,8 @@ How far the reference itself can be trusted is measured, not assumed. "noise" is
 over all kept positions and the whole vocabulary, between the reference and (a) itself with the prompt fed in chunks of
 64 through its own cache, (b) a separate float64 implementation, tools/reference_numpy.py. "bf16" in its parts is no
 noise of the reference but of arithmetic on GPUs: how far the gap between a kept position's best two tokens moves at
-most when both operands of every product are rounded to bf16 and summed in float32. --add-bf16 measures only that, for
-goldens that are there.
+most when both operands of every product are rounded to bf16 and summed in float32; and "bf16_kl", how far the kept
+positions then diverge on average. --add-bf16 measures only these, for goldens that are there.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from mlx_lm.models import gemma3_text, llama, qwen2
 from mlx_lm.models.cache import make_prompt_cache
 
 sys.path.insert(0, str(Path(__file__).parent))
+import compare_logits
 import reference_numpy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -193,8 +194,9 @@ def rounded(x):
     return x.astype(mx.bfloat16).astype(mx.float32)
 
 
-def gap_noise_bf16(model, family, ids, kept):
-    """The operands of every product rounded to bf16: of linear layers, and of attention over its keys and values."""
+def noise_of_bf16(model, family, ids, kept):
+    """Parts of the noise, with the operands of every product rounded to bf16: of linear layers, and of attention over
+    its keys and values."""
     linear, as_linear, attention = nn.Linear.__call__, nn.Embedding.as_linear, family.scaled_dot_product_attention
 
     def rounded_linear(self, x):
@@ -211,11 +213,13 @@ def gap_noise_bf16(model, family, ids, kept):
     finally:
         nn.Linear.__call__, nn.Embedding.as_linear = linear, as_linear
         family.scaled_dot_product_attention = attention
-    moved = 0.0
-    for row, position in zip(logits, kept):
+    moved, kl = 0.0, 0.0
+    for row, position in zip(log_softmax(logits), kept):
         (first, best), (second, next_best) = position["top"][:2]
         moved = max(moved, abs((row[first] - row[second]) - (best - next_best)))
-    return round(float(moved), 5)
+        line = golden_rows(row[None], ids + [position["token"]], [position["pos"]], compare_logits.TOP)[0]
+        kl += compare_logits.divergence(position, line) / len(kept)
+    return {"bf16": round(float(moved), 5), "bf16_kl": float(f"{kl:.3g}")}
 
 
 def head(model, x):
@@ -262,9 +266,10 @@ def write_golden(path, golden):
 def add_bf16(path, model, family):
     golden = json.loads(path.read_text())
     for prompt in golden["prompts"]:
-        noise = gap_noise_bf16(model, family, prompt["ids"][: prompt["length"]], prompt["positions"])
-        prompt["noise_parts"]["bf16"] = noise
-        print(f"{path.stem}: {prompt['length']} tokens, bf16 moves a gap by up to {noise}", flush=True)
+        noise = noise_of_bf16(model, family, prompt["ids"][: prompt["length"]], prompt["positions"])
+        prompt["noise_parts"].update(noise)
+        print(f"{path.stem}: {prompt['length']} tokens, bf16 moves a gap by up to {noise['bf16']}, "
+              f"mean divergence {noise['bf16_kl']}", flush=True)
     write_golden(path, golden)
 
 
@@ -314,7 +319,7 @@ def main():
             whole = rows_whole(model, ids[:n], rows)
             noise = {"chunks": float(np.abs(rows_chunked(model, ids[:n], rows, 64) - whole).max())}
             kept = golden_rows(whole, ids, positions)
-            noise["bf16"] = gap_noise_bf16(model, family, ids[:n], kept)
+            noise.update(noise_of_bf16(model, family, ids[:n], kept))
             if not args.no_float64:
                 fetch = lambda key: None if key not in weights else weights[key].astype(np.float64)
                 exact = reference_numpy.logits(config, fetch, ids[:n], rows)
@@ -325,7 +330,7 @@ def main():
             prompt = {
                 "length": n,
                 "ids": ids,
-                "noise": max(v for k, v in noise.items() if k not in ("float64_kl", "bf16")),
+                "noise": max(v for k, v in noise.items() if k not in ("float64_kl", "bf16", "bf16_kl")),
                 "noise_parts": noise,
                 "positions": kept,
             }
