@@ -6,9 +6,9 @@
  * and values of two types, a scale that is not positive): plain f32, blocks of 64 keys in order, expf, sums in rising
  * order of the key. All of them serve masks, which the other kernels of the family do not.
  *
- * Bytes: keys seen * (D + E) elements for each row and head, so H / G times what a fast kernel reads, of which L2 serves
- * most. Operations: 2 * keys * (D + E) for each row and head; the forms with tensor cores issue sixteen times as many.
- * Measured: docs/kernels.md. */
+ * Bytes: keys seen * (D + E) elements for each row and head, so H / G times what a fast kernel reads, of which L2
+ * serves most. Operations: 2 * keys * (D + E) for each row and head; the forms with tensor cores issue sixteen times as
+ * many. Measured: docs/kernels.md. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/pages.cuh"
 
@@ -120,8 +120,8 @@ WR_DEVICE void walk_row(const wr_attn_params *p, const ref_row *r, float *total,
             sums[w] = 0.0f;
             for (int n = w * (BK / 32); n < (w + 1) * (BK / 32); n++)
                 for (int i = 0; i < 2; i++) {
-                    const float weight = by_distance ? wr_attn_far_weight(s[n][i], best, c)
-                                                     : wr_attn_weight(s[n][i], offset, c);
+                    const float weight =
+                        by_distance ? wr_attn_far_weight(s[n][i], best, c) : wr_attn_weight(s[n][i], offset, c);
                     s[n][i] = g == 0 ? weight : 0.0f;
                     sums[w] += s[n][i];
                 }

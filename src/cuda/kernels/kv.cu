@@ -6,8 +6,8 @@
  * Bytes: x once, and as many pages; KV_APPEND of both keys and values. Operations: 3 for each number of a key that is
  * rotated, else none but the casts.
  *
- * Measured: docs/kernels.md; and on 30 November 2026, H200: 1.7 to 2.2 us of a step of an 8B model at batch 1, where two ropes and two writes
- * took 4.7; the place behind the rotation costs 0.13 more.
+ * Measured: docs/kernels.md; and on 30 November 2026, H200: 1.7 to 2.2 us of a step of an 8B model at batch 1, where
+ * two ropes and two writes took 4.7; the place behind the rotation costs 0.13 more.
  *
  * Tried and dropped: bringing rotation, position and block table into L2 before wr_grid_wait() (no difference);
  * computing the place from a position read before it, to be confirmed after it (0.1 us slower). */

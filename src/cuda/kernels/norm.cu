@@ -14,9 +14,9 @@
  * channels times from L1 or L2. Operations: RMS_NORM 4 an element (square, sum, scale, weight), LAYER_NORM 7, ROPE 3;
  * ROPE_TABLE a sine and a cosine in double a pair; CONV1D 2 * outputs * kernel * C / groups.
  *
- * Measured: docs/kernels.md; and (H200, 30 November 2026, a step of an 8B model at batch 1): a norm 0.8 to 1.2 us; the table of rotations 10
- * us with the library's cos and sin, whose code has to come from memory once a step, 0.2 to 4 now. Rows of one or two
- * are normed by the linear behind them (linear_lean.cuh), in the same order.
+ * Measured: docs/kernels.md; and (H200, 30 November 2026, a step of an 8B model at batch 1): a norm 0.8 to 1.2 us; the
+ * table of rotations 10 us with the library's cos and sin, whose code has to come from memory once a step, 0.2 to 4
+ * now. Rows of one or two are normed by the linear behind them (linear_lean.cuh), in the same order.
  *
  * Tried and dropped: bringing a norm's weight into L2 before wr_grid_wait() (no difference). */
 #include "cuda/kernels/device.cuh"
