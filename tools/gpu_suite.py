@@ -34,7 +34,7 @@ from gpu_common import Programs, Results, json_lines, machine, print_table, synt
 from processes import ending, run  # noqa: E402
 
 ALONE = ["test_device_custom", "test_device_streams", "test_device_waiting", "test_device_memory", "test_device_variety",
-         "test_device_failures", "test_device_large"]
+         "test_device_failures", "test_device_large", "test_device_heap"]
 # A block's barriers lie in memory whose size is known at launch: the tools would reckon with too few of them.
 BARRIERS = ["--num-cuda-barriers", "128"]
 # What a failing call of the driver means is the tests' to judge.

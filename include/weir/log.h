@@ -12,9 +12,9 @@ extern "C" {
 /* text: one notice, usually one line, without a line end; valid during the call only. */
 typedef void (*weir_log_function)(void *context, const char *text);
 
-/* For the whole process; NULL: none, and then nothing is printed either. Any thread; the function is called by the
- * thread that has something to say, by one at a time, and must not call weir_set_log. Once this returns, the function
- * set before is not called any more. */
+/* For the whole process; NULL: none, and then nothing is printed without WEIR_TRACE. Any thread; the function is called
+ * by the thread that has something to say, by one at a time, and must not call weir_set_log. Once this returns, the
+ * function set before is not called any more. */
 void weir_set_log(weir_log_function function, void *context);
 
 #ifdef __cplusplus
