@@ -44,6 +44,7 @@ SANITIZED = ["test_device_sameness", "test_cuda_device_fuse", "test_device_custo
 # Of one layer, and of heads and rows that the fast kernels take: as gpu_common.synthesise and make_gguf.write have it.
 SANITIZED_MODELS = [("smollm2-135m", "affine", 4, 64), ("smollm2-135m", "nvfp4"), ("smollm2-135m", "mxfp8"),
                     ("smollm2-135m", "none"), ("smollm2-135m", "q5_0"), ("tiny", "q4_k"), ("tiny", "q6_k")]
+OP_TABLE, OP_TABLE_PARTS = "test_cuda_device_op_table", 8  # processes that share its ops
 SLOW_TOOL = "racecheck"  # six times as slow as the others: over the first of these only
 SANITIZERS = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
               "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
@@ -157,7 +158,11 @@ def collect(programs, options, models):
             tests += [Test(f"{name}, {model}", programs.command(name, ["--few", "--model", path]))
                       for model, path in models]
             continue
-        if name.startswith("test_device_") and options.quick:
+        if name == OP_TABLE and not options.quick:
+            tests += [Test(f"{name}, part {i + 1} of {OP_TABLE_PARTS}",
+                           programs.command(name, ["--part", i, OP_TABLE_PARTS])) for i in range(OP_TABLE_PARTS)]
+            continue
+        if options.quick and (name.startswith("test_device_") or name == OP_TABLE):
             arguments.append("--quick")
         if name == "test_device_exit_cases" and options.exit_runs:
             arguments += ["--n", options.exit_runs]

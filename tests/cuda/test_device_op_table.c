@@ -290,6 +290,8 @@ static int check_case(const devices *d, const wr_case *c, wr_case_maker maker, b
     return k.ran;
 }
 
+static int part, n_parts = 1; /* of the ops, that this process takes */
+
 static bool quick(void) {
     const char *text = getenv("WEIR_TEST_QUICK");
     return text && *text;
@@ -326,7 +328,7 @@ static void every_op_on_the_device_agrees_with_the_cpu(void **state) {
     assert_int_equal(weir_device_open("cpu", 1, &d.cpu, &err), WEIR_OK);
     const char *only = getenv("WEIR_TEST_OP");
     int n_bad = 0;
-    for (int op = 0; op < WR_OP_FUSED; op++)
+    for (int op = part; op < WR_OP_FUSED; op += n_parts)
         if (wr_ops[op].flags & WR_DEVICE_ONLY) /* has a test of its own */
             assert_non_null(d.cuda->backend->kernels((wr_op_id)op));
         else if (!only || !strcmp(only, wr_ops[op].name))
@@ -339,8 +341,23 @@ static void every_op_on_the_device_agrees_with_the_cpu(void **state) {
     if (n_bad) fail_msg("%d results differ", n_bad);
 }
 
+/* --quick; --part I N: every Nth op from number I (0..N-1) on, so that N processes share the work. */
 int main(int argc, char **argv) {
-    if (argc > 1 && !strcmp(argv[1], "--quick")) setenv("WEIR_TEST_QUICK", "1", 1);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--quick")) {
+            setenv("WEIR_TEST_QUICK", "1", 1);
+        } else if (!strcmp(argv[i], "--part") && i + 2 < argc) {
+            part = atoi(argv[++i]);
+            n_parts = atoi(argv[++i]);
+        } else {
+            fprintf(stderr, "%s: unknown option %s; there are --quick and --part I N\n", argv[0], argv[i]);
+            return 2;
+        }
+    }
+    if (n_parts < 1 || part < 0 || part >= n_parts) {
+        fprintf(stderr, "%s: there is no part %d of %d\n", argv[0], part, n_parts);
+        return 2;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_op_on_the_device_agrees_with_the_cpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
