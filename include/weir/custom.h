@@ -80,8 +80,8 @@ void weir_kernel_free(weir_kernel *kernel);
 /* The call as a lazy array. call and all it points to are copied. Errors go to the graph, as with every op: too many
  * or wrong parameters (counted and measured against the compiled kernel), a grid, block or shared memory that cannot
  * be launched, a kernel of another device. What the kernel does wrong when it runs (an access outside its arrays) is
- * WEIR_E_DEVICE from weir_eval; the process goes on, but CUDA lets nothing more run on that device in this process:
- * every later call there says so with WEIR_E_DEVICE. Other devices go on.
+ * WEIR_E_DEVICE from weir_eval; the process and the CPU go on, but CUDA lets nothing more run on any GPU in this
+ * process: every later call there says so with WEIR_E_DEVICE.
  * Threads: as for every op; a kernel may be used in any number of graphs at once. */
 weir_array *weir_custom(weir_graph *graph, weir_kernel *kernel, weir_array *const *inputs, int n_inputs,
                         const weir_kernel_call *call);

@@ -90,5 +90,5 @@ weir_status wr_driver_fail(const wr_driver *driver, CUresult result, const char 
     weir_status code = result == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_E_MEMORY : WEIR_E_DEVICE;
     return wr_fail_at(err, code, file, line, "%s: %s (%s, %d)%s", doing, text ? text : "unknown fault",
                       name ? name : "?", (int)result,
-                      is_lost(result) ? ": a kernel failed, and nothing more runs on this device in this process" : "");
+                      is_lost(result) ? ": a kernel failed, and nothing more runs on any GPU in this process" : "");
 }

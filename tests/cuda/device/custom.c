@@ -364,7 +364,8 @@ static weir_status large_work(weir_device *device, weir_error *err) {
     return status;
 }
 
-static void clear_cache(weir_device *device) {
+/* small: the work, which takes long under tools that look at every access. */
+static void clear_cache(weir_device *device, bool small) {
     size_t bytes = 0, again = 0;
     MUST(large_work(device, err));
     double start = now_s();
@@ -374,7 +375,7 @@ static void clear_cache(weir_device *device) {
     double empty = now_s();
     MUST(large_work(device, err));
     wr_program *program;
-    MUST(chain_new(device, is_emulated() ? 8 : 1024, is_emulated() ? 2 : 40, &program, err));
+    MUST(chain_new(device, small ? 8 : 1024, small ? 2 : 40, &program, err));
     MUST(wr_program_run(program, err));
     double alone = now_s();
     MUST(wr_program_run(program, err));
@@ -483,10 +484,10 @@ static int bad_access(const device_args *args) {
         expect("and so does weir_clear_cache", weir_clear_cache(device, &bytes, &fault) == WEIR_E_DEVICE,
                fault.message);
     expect("the CPU goes on", plain_work(cpu, &fault) == WEIR_OK, NULL);
-    if (second) expect("another card goes on", plain_work(second, &fault) == WEIR_OK, NULL);
+    if (second) /* the driver takes all GPUs from the process */
+        expect("another card says so too", plain_work(second, &fault) == WEIR_E_DEVICE, fault.message);
     weir_kernel_free(k);
     weir_device_close(device);
-    if (second) expect("another card goes on after closing", plain_work(second, &fault) == WEIR_OK, NULL);
     weir_device_close(second);
     weir_device_close(cpu);
     return good ? 0 : 1;
@@ -548,7 +549,7 @@ int main(int argc, char **argv) {
     headers(device);
     threads(device);
     lifetimes(device);
-    clear_cache(device);
+    clear_cache(device, args.quick || is_emulated());
     weir_device_close(device);
     if (is_emulated()) good = sweep("custom kernels", use_kernel, &args, 0, NULL) && good;
     remove_all(folder);

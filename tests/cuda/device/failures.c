@@ -1,6 +1,6 @@
 /* What fails is a status: too little memory says how much there is and leaves a device that works; a kernel that writes
- * where it may not takes its device with it and nothing else, neither the CPU nor another card, of which the emulated
- * driver has two; and over that driver every call of opening, evaluating, running an engine fails once, with nothing
+ * where it may not takes the GPUs of the process with it, all of them, since the driver has it so, but neither the CPU
+ * nor the process; and over that driver every call of opening, evaluating, running an engine fails once, with nothing
  * left behind. */
 #include "sweep.h"
 
@@ -44,6 +44,8 @@ static weir_status run_program(weir_device *device, weir_error *err) {
     return status;
 }
 
+static const char *other_card(const char *name) { return strcmp(name, "cuda:1") ? "cuda:1" : "cuda:0"; }
+
 /* ---- too little memory ---- */
 
 static bool has_digit(const char *text) { return strpbrk(text, "0123456789") != NULL; }
@@ -70,7 +72,7 @@ static void one_large_result(weir_device *device) {
 }
 
 /* An eighth of what there is, until there is no more. */
-static void many_results(weir_device *device) {
+static void many_results(weir_device *device, const char *name) {
     size_t free_bytes, total;
     weir_error fault = {0};
     weir_status status = WEIR_OK;
@@ -80,6 +82,14 @@ static void many_results(weir_device *device) {
     expect_memory("an eighth until it is full", status, &fault);
     if ((status = work(device, &fault)) != WEIR_OK && status != WEIR_E_MEMORY)
         fail("work on a full device: %s", fault.message);
+    weir_device *second;
+    if (weir_device_open(other_card(name), 1, &second, &fault) == WEIR_OK) {
+        status = work(second, &fault);
+        if (status != WEIR_OK) fail("work on another card while this one is full: %s", fault.message);
+        print_json("out_of_memory", "\"case\": \"another card goes on\", \"passed\": %s",
+                   status == WEIR_OK ? "true" : "false");
+        weir_device_close(second);
+    }
     for (int i = 0; i < 64; i++) wr_buffer_release(buffers[i]);
 }
 
@@ -102,7 +112,7 @@ static void out_of_memory(const device_args *args) {
     weir_device *device = open_or_exit(args->device);
     one_large_result(device);
     MUST(work(device, err));
-    if (!is_emulated() || !args->quick) many_results(device);
+    if (!is_emulated() || !args->quick) many_results(device, args->device);
     MUST(work(device, err));
     engine_too_large(args);
     MUST(work(device, err));
@@ -130,7 +140,7 @@ static void expect(const char *what, bool is_right, const char *said) {
 }
 
 static void expect_lost(const char *what, weir_status status, const weir_error *err) {
-    bool is_right = status == WEIR_E_DEVICE && strstr(err->message, "nothing more runs on this device");
+    bool is_right = status == WEIR_E_DEVICE && strstr(err->message, "nothing more runs on any GPU");
     expect(what, is_right, status == WEIR_OK ? "it went well" : err->message);
 }
 
@@ -170,23 +180,23 @@ static weir_status generate(weir_engine *engine, int32_t tokens[N_TOKENS], weir_
     return status;
 }
 
-/* A device that is to go on, with an engine that has answered before. */
-typedef struct survivor {
+/* Another device, with an engine that has answered before. */
+typedef struct bystander {
     const char *name;
     weir_device *device;
     weir_engine *engine;
     int32_t tokens[N_TOKENS];
-} survivor;
+} bystander;
 
-static survivor survivor_open(const device_args *args, const char *name) {
-    survivor s = {.name = name};
+static bystander bystander_open(const device_args *args, const char *name) {
+    bystander s = {.name = name};
     MUST(weir_device_open(name, 1, &s.device, err));
     s.engine = open_engine(args, name);
     MUST(generate(s.engine, s.tokens, err));
     return s;
 }
 
-static void goes_on(const survivor *s, const char *when) {
+static void goes_on(const bystander *s, const char *when) {
     weir_error fault = {0};
     char what[100];
     int32_t tokens[N_TOKENS] = {0};
@@ -198,7 +208,18 @@ static void goes_on(const survivor *s, const char *when) {
     expect(what, status == WEIR_OK && !memcmp(tokens, s->tokens, sizeof tokens), status ? fault.message : NULL);
 }
 
-static void survivor_close(survivor *s) {
+/* Another card: each call is a status. */
+static void is_lost_too(const bystander *s, const char *when) {
+    weir_error fault = {0};
+    char what[100];
+    int32_t tokens[N_TOKENS];
+    snprintf(what, sizeof what, "evaluating on %s %s", s->name, when);
+    expect_lost(what, work(s->device, &fault), &fault);
+    snprintf(what, sizeof what, "a request of an engine on %s %s", s->name, when);
+    expect_lost(what, generate(s->engine, tokens, &fault), &fault);
+}
+
+static void bystander_close(bystander *s) {
     weir_engine_close(s->engine);
     weir_device_close(s->device);
 }
@@ -244,7 +265,7 @@ static void use_lost(const device_args *args, weir_device *device, wr_program *p
 }
 
 static int lose_device(const device_args *args) {
-    const char *second = strcmp(args->device, "cuda:1") ? "cuda:1" : "cuda:0";
+    const char *second = other_card(args->device);
     weir_error fault = {0};
     weir_device_info info;
     weir_kernel *k;
@@ -252,12 +273,12 @@ static int lose_device(const device_args *args) {
     weir_seq *seq;
     weir_device *device = open_or_exit(args->device);
     weir_engine *engine = open_engine(args, args->device);
-    survivor cpu = survivor_open(args, "cpu"), card = {.name = second};
+    bystander cpu = bystander_open(args, "cpu"), card = {.name = second};
     bool has_second = weir_device_describe(second, &info, &fault) == WEIR_OK && !*info.problem;
     if (has_second)
-        card = survivor_open(args, second);
+        card = bystander_open(args, second);
     else
-        print_json("lost_device", "\"case\": \"another card goes on\", \"skipped\": \"there is no second card\"");
+        print_json("lost_device", "\"case\": \"another card\", \"skipped\": \"there is no second card\"");
     setenv("WEIR_KERNEL_CACHE", "", 1);
     MUST(weir_kernel_new(device, WILD, wild, NULL, &k, err));
     MUST(chain_new(device, 8, 2, &program, err));
@@ -270,7 +291,7 @@ static int lose_device(const device_args *args) {
     expect_lost("a kernel that writes outside its arrays", run_wild(device, k, &fault), &fault);
     use_lost(args, device, program, engine);
     goes_on(&cpu, "beside it");
-    if (has_second) goes_on(&card, "beside it");
+    if (has_second) is_lost_too(&card, "beside it");
     weir_seq_close(seq);
     weir_engine_close(engine);
     wr_program_free(program);
@@ -278,13 +299,11 @@ static int lose_device(const device_args *args) {
     weir_device_close(device);
     goes_on(&cpu, "after its closing");
     if (has_second) {
-        goes_on(&card, "after its closing");
-        survivor_close(&card);
-        card = survivor_open(args, second);
-        goes_on(&card, "opened anew");
-        survivor_close(&card);
+        is_lost_too(&card, "after its closing");
+        bystander_close(&card);
+        expect_lost("opening the other card", weir_device_open(second, 1, &card.device, &fault), &fault);
     }
-    survivor_close(&cpu);
+    bystander_close(&cpu);
     return good ? OWN_CODE : 1;
 }
 

@@ -85,7 +85,9 @@ int n_devices(void) {
 }
 
 CUcontext current_context(void) { return current.empty() ? nullptr : current.back(); }
-CUresult standing(void) { return current_context()->lost; }
+static std::atomic<CUresult> the_fault{CUDA_SUCCESS};
+CUresult standing(void) { return the_fault; }
+void lose_all(CUresult fault) { the_fault = fault; }
 
 bool is_foreign(CUcontext made_in, const char *name, const char *what) {
     if (!made_in || made_in == current_context()) return false;
@@ -395,6 +397,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     ENTER_ANYWHERE;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     const std::lock_guard<std::mutex> locked(all().lock);
+    if (standing() != CUDA_SUCCESS) return standing();
     *context = &all().contexts[device];
     (*context)->retained++;
     counted([](wr_emulate_live &l) { l.contexts++; });

@@ -141,10 +141,10 @@ CUresult set_cluster(launch *l, const CUlaunchAttributeValue &v) {
     return CUDA_SUCCESS;
 }
 
-/* On a lost card nothing runs. */
+/* After a fault nothing runs. */
 void launch::run(void (*before)(void *), void *before_argument) const {
-    if (strcmp(f->kernel->name, "selftest_custom_wild") == 0) f->context->lost = CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (f->context->lost != CUDA_SUCCESS) return;
+    if (strcmp(f->kernel->name, "selftest_custom_wild") == 0) lose_all(CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (standing() != CUDA_SUCCESS) return;
     {
         const std::lock_guard<std::mutex> locked(count.lock);
         count.launches++;

@@ -23,8 +23,7 @@ struct wr_emu_kernel;
  * made in it is used in it only. */
 struct CUctx_st {
     int device = 0, retained = 0;
-    size_t total = 0, used = 0, idle = 0;     /* bytes: of the card, allocated, lying free in pools */
-    std::atomic<CUresult> lost{CUDA_SUCCESS}; /* by a kernel's fault, for good */
+    size_t total = 0, used = 0, idle = 0; /* bytes: of the card, allocated, lying free in pools */
 };
 struct CUmod_st {
     CUcontext context;
@@ -78,7 +77,7 @@ struct launch {
     void run(void (*before)(void *) = nullptr, void *before_argument = nullptr) const;
 };
 /* Kernels selftest_custom_* stand for the user's: each word of their struct is a parameter of its own. With
- * selftest_custom_wild its card is lost, as by a write to an address that is nobody's. */
+ * selftest_custom_wild all cards are lost, as by a write to an address that is nobody's. */
 bool takes_words(CUfunction f);
 CUresult make_launch(launch *out, CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                      void **params, void **extra);
@@ -97,7 +96,7 @@ struct node {
 enum kind { GIVES_BACK, WAITS, OTHER };
 /* The failure that was asked for, or CUDA_SUCCESS. */
 CUresult enter(const char *name, kind k);
-/* The same, and a context must be current; on a lost card its fault. */
+/* The same, and a context must be current; after a kernel's fault that. */
 CUresult enter_context(const char *name, kind k);
 #define ENTER(k)                                                                                                       \
     do {                                                                                                               \
@@ -106,8 +105,9 @@ CUresult enter_context(const char *name, kind k);
     } while (0)
 
 CUcontext current_context(void);
-/* The fault of the current context's card: who waited for it may have waited for that. */
+/* A kernel's fault, for good and on all cards, as the real driver has it: who waited may have waited for that. */
 CUresult standing(void);
+void lose_all(CUresult fault);
 /* Was that made in another context than the current one? Then it is refused. */
 bool is_foreign(CUcontext made_in, const char *name, const char *what);
 int n_devices(void);
