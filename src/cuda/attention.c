@@ -331,6 +331,10 @@ static weir_status fast_launch(const wr_step *step, wr_launcher *launcher, weir_
     return wr_launch(launcher, &spec, err);
 }
 
+enum { PLAIN_STATIC = 8 << 10 }; /* of shared memory, beside the query and the sums */
+static size_t f32_shared(const wr_step *step) {
+    return (size_t)(step->in[0].shape[2] + step->out.shape[2]) * sizeof(float);
+}
 static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
     wr_attn_params params = params_of(step);
     bool half = is_half(step);
@@ -348,6 +352,23 @@ static weir_status ref_launch(const wr_step *step, wr_launcher *launcher, weir_e
     return wr_launch(launcher, &spec, err);
 }
 
+/* Keys or values in f32, or of two types, or a scale that is not positive. */
+static bool f32_fits(const wr_step *step) {
+    return !is_half(step) && f32_shared(step) <= wr_step_traits(step)->shared_bytes - PLAIN_STATIC;
+}
+static weir_status f32_launch(const wr_step *step, wr_launcher *launcher, weir_error *err) {
+    wr_attn_params params = params_of(step);
+    int64_t units = step->in[0].shape[0] * step->in[0].shape[1];
+    if (step->out.shape[2] == 0) return WEIR_OK;
+    wr_launch_spec spec = {.kernel = "wr_attn_f32",
+                           .blocks = min_i64(units, 1 << 16),
+                           .threads = 256,
+                           .shared_bytes = f32_shared(step),
+                           .params = &params,
+                           .params_bytes = sizeof params};
+    return wr_launch(launcher, &spec, err);
+}
+
 static const wr_kernel_row paged_rows[] = {
     {.name = "paged",
      .fits = fast_fits,
@@ -357,6 +378,7 @@ static const wr_kernel_row paged_rows[] = {
      .prepare_by_args = true,
      .prepare_launch = fast_prepare,
      .launch = fast_launch},
+    {.name = "f32", .fits = f32_fits, .launch = f32_launch},
     {.name = "ref", .launch = ref_launch},
     {.name = NULL},
 };

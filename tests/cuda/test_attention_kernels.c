@@ -271,6 +271,17 @@ static void describe(const scene *c, char *what, size_t size) {
              c->group, c->window, (double)c->softcap, c->n_rows, c->rows[0].pos, c->rows[0].seq);
 }
 
+/* Where the row for f32 fits, it has the reference's bits. */
+static void check_f32(const scene *c, stage *s, const cloth *plain, const char *what) {
+    const wr_kernel_row *kernels = row_named(wr_cuda_attention_rows(WR_OP_PAGED_ATTENTION), "f32");
+    bool mixed = c->k == F32 || c->v == F32 || c->k != c->v || s->args.scale <= 0;
+    assert_int_equal(kernels->fits(&s->step), mixed);
+    if (!mixed) return;
+    cloth got = run_paged(c, s, "f32");
+    check_equal(&got, plain, what);
+    free_cloth(&got);
+}
+
 static void check_scene(scene c) {
     char what[160];
     stage *s = open_stage(&c);
@@ -279,17 +290,19 @@ static void check_scene(scene c) {
     check_close(&plain, &cpu, 1, slack(&c), what);
     check_close(&fast, &cpu, 1, slack(&c), what);
     check_equal(&fast, &plain, what);
+    check_f32(&c, s, &plain, what);
     free_cloth(&fast), free_cloth(&plain), free_cloth(&cpu);
     close_stage(s);
 }
 
-/* Only the reference kernel. */
+/* Not the fast kernels. */
 static void check_plain(scene c) {
     char what[160];
     stage *s = open_stage(&c);
     describe(&c, what, sizeof what);
     cloth plain = run_paged(&c, s, "ref"), cpu = run_cpu(&c, s);
     check_close(&plain, &cpu, 1, slack(&c), what);
+    check_f32(&c, s, &plain, what);
     free_cloth(&plain), free_cloth(&cpu);
     close_stage(s);
 }
@@ -610,6 +623,7 @@ static void check_masked(scene c) {
     assert_false(fast->fits(&s->step));
     check_close(&cpu, &dense, 1, 1e-6, what);
     check_close(&got, &dense, 1, slack(&c), what);
+    check_f32(&c, s, &got, what);
     free_cloth(&got), free_cloth(&cpu), free_cloth(&dense);
     close_stage(s);
 }

@@ -4,7 +4,8 @@
  * with the same m16n8k16 chains (the row is row 0 of the tile, the others are zeros) and the same sums: equal in bits
  * to the decode and prefill kernels. Any head sizes, any page size. wr_attn_ref_f32: everything else (f32 keys, keys
  * and values of two types, a scale that is not positive): plain f32, blocks of 64 keys in order, expf, sums in rising
- * order of the key. All of them serve masks, which the other kernels of the family do not.
+ * order of the key; wr_attn_f32 does the same with the same bits by a block of 256 threads, whatever the types and
+ * sizes. All of them serve masks, which the other kernels of the family do not.
  *
  * Bytes: keys seen * (D + E) elements for each row and head, so H / G times what a fast kernel reads, of which L2
  * serves most. Operations: 2 * keys * (D + E) for each row and head; the forms with tensor cores issue sixteen times as
@@ -193,6 +194,30 @@ WR_KERNEL(wr_attn_ref_f16, wr_attn_params, WARP, 1) {
     walk_rows<WR_ATTN_F16>(&p, (float *)memory);
 }
 
+/* Key j's score, plain. */
+WR_DEVICE float plain_score(const wr_attn_params *p, const ref_row *r, i64 j, float dot) {
+    const float score = p->softcap > 0.0f ? p->softcap * tanhf(p->scale * dot / p->softcap) : p->scale * dot;
+    return p->mask ? score + mask_of(p, r, j) : score;
+}
+/* What the largest score becomes with those of a block, a lane's being `largest`; false when the block has none. */
+WR_DEVICE bool plain_step(float *m, float largest, bool nan, float *decay, float *offset) {
+    float best = fmaxf(*m, largest);
+    for (int step = 1; step < WARP; step *= 2) best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, step));
+    nan = __any_sync(0xFFFFFFFFu, nan);
+    if (best == WR_ATTN_NONE && !nan) return false;
+    *decay = *m == WR_ATTN_NONE ? 0.0f : expf(*m - best);
+    *offset = best == WR_ATTN_NONE ? 0.0f : best;
+    *m = best;
+    return true;
+}
+/* The factor of all sums after the row's sink has joined them. */
+WR_DEVICE float plain_sink(const wr_attn_params *p, const ref_row *r, float m, float *l) {
+    if (!r->valid || !p->sinks || !(p->sinks[r->h] > WR_ATTN_NONE)) return 1.0f;
+    const float sink = p->sinks[r->h], best = fmaxf(m, sink), factor = m == WR_ATTN_NONE ? 0.0f : expf(m - best);
+    *l = fmaf(*l, factor, expf(sink - best));
+    return factor;
+}
+
 WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
     WR_DYNAMIC_SHARED(memory);
     WR_SHARED_ARRAY(float, weights, PLAIN_BLOCK);
@@ -205,28 +230,19 @@ WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
         float m = WR_ATTN_NONE, l = 0.0f;
         for (i64 d = lane; d < p.value_dim; d += WARP) o[d] = 0.0f;
         for (i64 first = r.from / PLAIN_BLOCK * PLAIN_BLOCK; r.valid && first <= r.to; first += PLAIN_BLOCK) {
-            float best = m;
+            float largest = WR_ATTN_NONE, decay, offset;
             bool nan = false;
             for (int i = lane; i < PLAIN_BLOCK; i += WARP) {
                 const ref_key key = key_of(&p, &r, first + i, p.k_columns);
-                float score = WR_ATTN_NONE;
-                if (key.at >= 0) {
-                    float dot = 0.0f;
-                    for (i64 d = 0; d < p.head_dim; d++)
-                        dot = fmaf(query_of(&p, &r, d), wr_attn_load(p.k, element_of(key, d), p.kv_type), dot);
-                    score = p.softcap > 0.0f ? p.softcap * tanhf(p.scale * dot / p.softcap) : p.scale * dot;
-                    if (p.mask) score += mask_of(&p, &r, first + i);
-                }
-                weights[i] = score;
-                nan = nan || score != score;
-                best = fmaxf(best, score);
+                float dot = 0.0f;
+                for (i64 d = 0; d < p.head_dim && key.at >= 0; d++)
+                    dot = fmaf(query_of(&p, &r, d), wr_attn_load(p.k, element_of(key, d), p.kv_type), dot);
+                weights[i] = key.at >= 0 ? plain_score(&p, &r, first + i, dot) : WR_ATTN_NONE;
+                nan = nan || weights[i] != weights[i];
+                largest = fmaxf(largest, weights[i]);
             }
-            for (int step = 1; step < WARP; step *= 2) best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFu, best, step));
-            nan = __any_sync(0xFFFFFFFFu, nan);
-            if (best == WR_ATTN_NONE && !nan) continue;
-            float decay = m == WR_ATTN_NONE ? 0.0f : expf(m - best), offset = best == WR_ATTN_NONE ? 0.0f : best;
+            if (!plain_step(&m, largest, nan, &decay, &offset)) continue;
             for (int i = lane; i < PLAIN_BLOCK; i += WARP) weights[i] = expf(weights[i] - offset);
-            m = best;
             __syncwarp();
             float sum = 0.0f;
             for (int i = 0; i < PLAIN_BLOCK; i++) sum += weights[i];
@@ -241,14 +257,88 @@ WR_KERNEL(wr_attn_ref_f32, wr_attn_params, WARP, 1) {
             }
             __syncwarp();
         }
-        float factor = 1.0f;
-        if (r.valid && p.sinks && p.sinks[r.h] > WR_ATTN_NONE) {
-            float sink = p.sinks[r.h], best = fmaxf(m, sink);
-            factor = m == WR_ATTN_NONE ? 0.0f : expf(m - best);
-            l = fmaf(l, factor, expf(sink - best));
-        }
+        const float factor = plain_sink(&p, &r, m, &l);
         for (i64 d = lane; d < p.value_dim; d += WARP)
             wr_attn_store(p.out, r.at * p.value_dim + d, p.out_type, l == 0.0f ? 0.0f : o[d] * factor / l);
         __syncwarp();
+    }
+}
+
+/* The same sums in the same order by 256 threads: a thread has a key of four blocks at a time, then a column. */
+enum { PLAIN_THREADS = 256, PLAIN_BLOCKS = PLAIN_THREADS / PLAIN_BLOCK, AT_ONCE = 8 };
+
+WR_DEVICE float plain_dot(const wr_attn_params *p, const float *q, const ref_key &key) {
+    float dot = 0.0f;
+    i64 d = 0;
+    for (; d + AT_ONCE <= p->head_dim; d += AT_ONCE) {
+        float k[AT_ONCE];
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; e++) k[e] = wr_attn_load(p->k, element_of(key, d + e), p->kv_type);
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; e++) dot = fmaf(q[d + e], k[e], dot);
+    }
+    for (; d < p->head_dim; d++) dot = fmaf(q[d], wr_attn_load(p->k, element_of(key, d), p->kv_type), dot);
+    return dot;
+}
+/* Column d of the weighted values of a block, on top of x. */
+WR_DEVICE float plain_values(const wr_attn_params *p, const float *weights, const ref_key *keys, i64 d, float x) {
+    for (int i = 0; i < PLAIN_BLOCK; i += AT_ONCE) {
+        float v[AT_ONCE];
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; e++)
+            v[e] = keys[i + e].at >= 0 ? wr_attn_load(p->v, element_of(keys[i + e], d), p->v_type) : 0.0f;
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; e++)
+            if (keys[i + e].at >= 0) x = fmaf(weights[i + e], v[e], x);
+    }
+    return x;
+}
+
+WR_KERNEL(wr_attn_f32, wr_attn_params, PLAIN_THREADS, 1) {
+    WR_DYNAMIC_SHARED(memory);
+    WR_SHARED_ARRAY(float, weights, PLAIN_THREADS); /* scores at first */
+    WR_SHARED_ARRAY(ref_key, values, PLAIN_THREADS);
+    float *q = (float *)memory, *o = q + p.head_dim; /* [D], [E] */
+    const int thread = (int)threadIdx.x, lane = thread % WARP;
+    wr_grid_launch();
+    wr_grid_wait();
+    for (i64 unit = blockIdx.x; unit < (i64)p.n_rows * p.n_heads; unit += gridDim.x) {
+        ref_row r = open_row(&p, unit);
+        float m = WR_ATTN_NONE, l = 0.0f;
+        for (i64 d = thread; d < p.head_dim; d += PLAIN_THREADS) q[d] = query_of(&p, &r, d);
+        for (i64 d = thread; d < p.value_dim; d += PLAIN_THREADS) o[d] = 0.0f;
+        for (i64 first = r.from / PLAIN_BLOCK * PLAIN_BLOCK; r.valid && first <= r.to; first += PLAIN_THREADS) {
+            __syncthreads();
+            const ref_key key = key_of(&p, &r, first + thread, p.k_columns);
+            const float score = key.at >= 0 ? plain_score(&p, &r, first + thread, plain_dot(&p, q, key)) : WR_ATTN_NONE;
+            weights[thread] = score;
+            values[thread] = key_of(&p, &r, first + thread, p.v_columns);
+            __syncthreads();
+            float decay[PLAIN_BLOCKS], own = 0.0f;
+            bool there[PLAIN_BLOCKS];
+#pragma unroll
+            for (int b = 0; b < PLAIN_BLOCKS; b++) { /* each warp finds the same */
+                const float x = weights[b * PLAIN_BLOCK + lane], y = weights[b * PLAIN_BLOCK + WARP + lane];
+                float offset = 0.0f;
+                there[b] = plain_step(&m, fmaxf(x, y), x != x || y != y, &decay[b], &offset);
+                if (thread / PLAIN_BLOCK == b) own = offset;
+            }
+            __syncthreads();
+            weights[thread] = expf(score - own);
+            __syncthreads();
+#pragma unroll
+            for (int b = 0; b < PLAIN_BLOCKS; b++) {
+                if (!there[b]) continue;
+                float sum = 0.0f;
+                for (int i = 0; i < PLAIN_BLOCK; i++) sum += weights[b * PLAIN_BLOCK + i];
+                l = fmaf(l, decay[b], sum);
+                for (i64 d = thread; d < p.value_dim; d += PLAIN_THREADS)
+                    o[d] = plain_values(&p, weights + b * PLAIN_BLOCK, values + b * PLAIN_BLOCK, d, o[d] * decay[b]);
+            }
+        }
+        const float factor = plain_sink(&p, &r, m, &l);
+        for (i64 d = thread; d < p.value_dim; d += PLAIN_THREADS)
+            wr_attn_store(p.out, r.at * p.value_dim + d, p.out_type, l == 0.0f ? 0.0f : o[d] * factor / l);
+        __syncthreads();
     }
 }

@@ -1,22 +1,34 @@
 /* From a published weight to packed tiles (linear.h) on the device, for programs over weights that nobody packed at
- * load: the bytes that cuda/pack.c writes. A warp has a tile: a lane fetches its 32 codes one by one, and the first
+ * load: the bytes that cuda/pack.c writes. A warp has a tile: a lane fetches its 32 codes in pairs, and the first
  * sixteen lanes write the scales of a row each.
  *
- * Bytes: the published weight and the packed one, once each. Operations: about ten a code, which is what the time goes
+ * Bytes: the published weight and the packed one, once each. Operations: about ten a pair, which is what the time goes
  * into. Measured: docs/kernels.md. */
 #include "cuda/kernels/linear_scalar.cuh"
 #include "cuda/kernels/pack_scales.h"
 
 enum { PACK_THREADS = 256 };
 
-/* A code as tiles have it. row: among those of all experts. */
-WR_DEVICE u32 code_at(const wr_linear_params &p, i64 row, i64 col) {
-    if (p.mode == WR_PUBLISHED_DENSE) return ((const u16 *)p.w)[row * p.k + col];
-    if (p.mode > WR_PUBLISHED_MXFP8) return (u32)((int)weight_at(p, 0, row, col).q + p.tile_offset);
-    const u32 x = stream_number(p.w + row * (p.k / 8 * p.bits), col, p.bits);
+/* The codes of columns col (even) and col + 1 as tiles have them, the second in the upper half. row: among those of all
+ * experts. Only dense rows may end between the two. */
+WR_DEVICE u32 pair_at(const wr_linear_params &p, i64 row, i64 col) {
+    if (p.mode == WR_PUBLISHED_DENSE) {
+        const u16 *x = (const u16 *)p.w + row * p.k + col;
+        if (col + 1 >= p.k) return x[0];
+        return (u64)x % 4 == 0 ? *(const u32 *)x : x[0] | (u32)x[1] << 16;
+    }
+    if (p.mode > WR_PUBLISHED_MXFP8)
+        return (u32)((int)weight_at(p, 0, row, col).q + p.tile_offset) |
+               (u32)((int)weight_at(p, 0, row, col + 1).q + p.tile_offset) << 16;
+    const u8 *at = p.w + row * (p.k / 8 * p.bits) + (u32)col / 8 * (i64)p.bits; /* eight codes are whole bytes */
+    const int bit = (int)(col % 8) * p.bits, shift = bit % 8;
+    u32 x = at[bit / 8];
+    if (shift + 2 * p.bits > 8) x |= (u32)at[bit / 8 + 1] << 8;
+    x >>= shift;
+    x = (x & ((1u << p.bits) - 1)) | (x >> p.bits & ((1u << p.bits) - 1)) << 16;
     if (p.mode != WR_PUBLISHED_NVFP4) return x;
     const u32 scale = ((const u8 *)p.scales)[row * (p.k / 16) + col / 16]; /* its sign goes to the codes */
-    return scale & 0x7f ? x ^ (scale >> 7 << 3) : 0;
+    return scale & 0x7f ? x ^ (scale >> 7) * 0x80008u : 0;
 }
 
 /* A lane's codes of one tile. n_rows, n_cols: of the tile, that are there. */
@@ -29,11 +41,13 @@ WR_DEVICE void put_codes(const wr_linear_params &p, u8 *tile, i64 row0, i64 col0
 #pragma unroll
     for (int j = 0; j < 4; j++)
 #pragma unroll
-        for (int r = 0; r < 4; r++)
+        for (int r = 0; r < 4; r++) {
+            const int row = g + 8 * (r & 1), col = 16 * j + 2 * t + 8 * (r >> 1);
+            const u32 pair = row < n_rows && col < n_cols ? pair_at(p, row0 + row, col0 + col) : 0;
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                const int row = g + 8 * (r & 1), col = 16 * j + 2 * t + 8 * (r >> 1) + h, up = 16 * h;
-                const u32 x = row < n_rows && col < n_cols ? code_at(p, row0 + row, col0 + col) : 0;
+                const int up = 16 * h;
+                const u32 x = pair >> up & 0xFFFFu;
                 if (BITS == 16) {
                     w[(4 * j + r) % BITS] |= x << up;
                 } else if (CODE == WR_CODE_E4M3) {
@@ -54,6 +68,7 @@ WR_DEVICE void put_codes(const wr_linear_params &p, u8 *tile, i64 row0, i64 col0
                     if (BITS & 1) w[BITS - 1] |= (x >> (BITS - 1)) << (4 * j + r + up);
                 }
             }
+        }
 #pragma unroll
     for (int i = 0; i + 4 <= BITS; i += 4)
         *(uint4 *)(tile + 128 * i + 16 * lane) =
