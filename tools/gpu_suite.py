@@ -45,6 +45,9 @@ SANITIZED = ["test_device_sameness", "test_cuda_device_fuse", "test_device_custo
 SANITIZED_MODELS = [("smollm2-135m", "affine", 4, 64), ("smollm2-135m", "nvfp4"), ("smollm2-135m", "mxfp8"),
                     ("smollm2-135m", "none"), ("smollm2-135m", "q5_0"), ("tiny", "q4_k"), ("tiny", "q6_k")]
 OP_TABLE, OP_TABLE_PARTS = "test_cuda_device_op_table", 8  # processes that share its ops
+# Synccheck loses track of barriers that a block of a cluster completes for another, whatever the number above (the kernels
+# of dense bf16 for 16 rows): its table overflows, and then the kernel fails under it.
+NOT_FOLLOWED = {("test_device_sameness, smollm2-135m none", "synccheck")}
 SLOW_TOOL = "racecheck"  # six times as slow as the others: over the first of these only
 SANITIZERS = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
               "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
@@ -124,7 +127,8 @@ def sanitized(tests, limit_s):
         sys.exit("compute-sanitizer is not in the PATH and not in /usr/local/cuda: install the CUDA toolkit's")
     first = next((test for test in tests if "sameness" in test.name), None)
     return [Sanitized(test, sanitizer, tool, limit_s) for test in tests for tool in TOOLS
-            if tool != SLOW_TOOL or test is first or "sameness" not in test.name]
+            if (tool != SLOW_TOOL or test is first or "sameness" not in test.name)
+            and (test.name, tool) not in NOT_FOLLOWED]
 
 
 def tool_lines(tests):
